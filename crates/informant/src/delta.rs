@@ -198,6 +198,20 @@ impl<O> Relist<O> {
             !listed.contains(object.key()) && !is_quarantined()
         }
     }
+
+    /// Removes objects that are listed again later, and returns them.
+    pub(crate) fn remove_duplicates(&mut self) -> Vec<Cached<O>> {
+        let mut keys = HashSet::with_capacity(self.objects.len());
+        if self.objects.iter().all(|object| keys.insert(object.key())) {
+            return Vec::new();
+        }
+        drop(keys);
+        let mut seen = HashSet::new();
+        let newest_first = std::mem::take(&mut self.objects).into_iter().rev();
+        let (kept, repeated): (Vec<_>, Vec<_>) = newest_first.partition(|object| seen.insert(object.key().clone()));
+        self.objects = kept.into_iter().rev().collect();
+        repeated
+    }
 }
 
 impl Relist<Erased> {

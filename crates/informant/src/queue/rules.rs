@@ -158,10 +158,11 @@ impl<O> Rules<O> {
         }
     }
 
-    /// Queues a relist: missed deletes of the objects that it lacks, and the listed objects.
-    fn replace(&mut self, relist: Relist<O>, known: Option<&dyn KnownObjects<O>>) {
+    /// Queues a relist: missed deletes of the objects that it lacks, then the listed objects. Of an object that is listed twice, the last state counts.
+    fn replace(&mut self, mut relist: Relist<O>, known: Option<&dyn KnownObjects<O>>) {
         // Called before the queue is changed: `known` is users' code, and may panic.
         let missing = self.missing_from(&relist, known);
+        self.discarded.extend(relist.remove_duplicates());
         let version = self.progress.begin_relist(relist.version, relist.history_changed);
         for last_known in missing {
             self.push_with(Delta::Deleted(Deleted::Missed { last_known }), Version::Shared(version));

@@ -29,7 +29,9 @@ async fn close_wakes_every_waiting_pop_and_queued_objects_are_still_delivered() 
         assert_eq!(pop.await.unwrap(), Err(Closed));
     }
     fifo.push(Delta::Added(object("x", 1)));
-    assert_eq!(show_object_changes(fifo.pop().await.unwrap().items()), ["Added x@1"]);
+    let batch = fifo.pop().await.unwrap();
+    assert_eq!(show_object_changes(batch.items()), ["Added x@1"]);
+    batch.acknowledge();
     assert_eq!(fifo.pop().await.unwrap_err(), Closed);
     assert_eq!(fifo.drain().await.unwrap_err(), Closed);
 }
@@ -46,7 +48,9 @@ fn a_closed_queue_still_delivers_newer_deltas_of_an_object_in_flight() {
     assert!(matches!(fifo.try_pop(), Ok(None)));
     batch.acknowledge();
 
-    assert_eq!(show_object_changes(pop(&fifo).items()), ["Updated x@2"]);
+    let batch = pop(&fifo);
+    assert_eq!(show_object_changes(batch.items()), ["Updated x@2"]);
+    batch.acknowledge();
     assert_eq!(fifo.try_pop().unwrap_err(), Closed);
 }
 
@@ -62,7 +66,9 @@ async fn a_closed_queue_does_not_end_while_an_object_in_flight_may_be_requeued()
 
     batch.requeue();
 
-    assert_eq!(show_object_changes(next.await.unwrap().items()), ["Added x@1"]);
+    let batch = next.await.unwrap();
+    assert_eq!(show_object_changes(batch.items()), ["Added x@1"]);
+    batch.acknowledge();
     assert_eq!(fifo.pop().await.unwrap_err(), Closed);
 }
 
