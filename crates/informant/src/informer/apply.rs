@@ -6,7 +6,7 @@
 
 use super::relist_order::deletes_first;
 use crate::{
-    Cached, Deleted, Origin, ResourceVersion,
+    Cached, Deleted, Origin,
     delta::Delta,
     metrics::Tally,
     object::Erased,
@@ -35,117 +35,89 @@ pub(super) struct Outcome {
     pub(super) index_panics: usize,
 }
 
-/// The writes of a batch, and the steps of the batch. A step whose object the cache already has in the same state has no write.
-struct Plan {
-    /// INV-A1: one write for each [`Step::Write`] of `steps`, in the same order.
-    writes: WriteBatch<Erased>,
-    steps: Vec<Step>,
+/// One delta of the batch.
+struct Step<'a> {
+    delta: &'a Delta<Erased>,
+    origin: Origin,
+    /// The cached object, if it is in the state that the delta has. Then nothing is written.
+    unchanged: Option<Cached<Erased>>,
 }
 
-/// One change of one object, in the order of the queue.
-enum Step {
-    /// The change must be written to the cache.
-    Write(Write),
-    /// The cache holds the same state already.
-    Same(Cached<Erased>),
-}
-
-/// The change that a write stands for.
-enum Write {
-    /// The object exists, according to the watch or the initial list.
-    Upserted(Origin),
-    /// The object exists, according to a relist.
-    Listed(Origin),
-    /// The object was deleted; with its final state, if that is known.
-    Removed(Option<Deleted<Erased>>),
-}
-
-/// Applies a batch to the cache.
+/// Applies a batch to the cache, all writes at once, and derives the events.
 pub(super) fn apply(
     batch: &Batch<Erased>,
     cache: &Indexer<Erased>,
     lister: &Lister<Erased>,
     options: ApplyOptions,
 ) -> Outcome {
-    let mut plan = Plan::with_capacity(batch.items().len());
+    let mut writes = WriteBatch::with_capacity(batch.items().len());
+    let mut steps = Vec::with_capacity(batch.items().len());
     for item in batch.items() {
         let mut origin = item.origin();
         for (position, delta) in item.deltas().iter().enumerate() {
-            match delta {
+            let unchanged = match delta {
                 // A listed object that the cache holds in the same state is not written and not indexed again.
-                Delta::Replaced(object) | Delta::Sync(object) if position == 0 => match stored(lister, object, options)
-                {
-                    Some(stored) => plan.steps.push(Step::Same(stored)),
-                    None => plan.push(delta, origin),
-                },
-                Delta::Added(_) | Delta::Updated(_) | Delta::Deleted(_) | Delta::Replaced(_) | Delta::Sync(_) => {
-                    plan.push(delta, origin);
+                Delta::Replaced(object) | Delta::Sync(object) if position == 0 => stored(lister, object, options),
+                Delta::Added(_) | Delta::Updated(_) | Delta::Replaced(_) | Delta::Sync(_) | Delta::Deleted(_) => None,
+            };
+            match delta {
+                Delta::Deleted(deleted) => writes.remove(deleted.key().clone()),
+                Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
+                    if unchanged.is_none() {
+                        writes.upsert(object.clone());
+                    }
                 }
             }
+            steps.push(Step { delta, origin, unchanged });
             // Later deltas of the object are not part of the initial list.
             if !delta.is_deleted() {
                 origin = Origin::Live;
             }
         }
     }
-    plan.apply(batch.version(), cache, options)
+    if let Some(version) = batch.version() {
+        writes.at(version.clone());
+    }
+    if options.trusts_versions {
+        writes.keep_same_states();
+    }
+    let is_nothing_new = writes.is_empty() && batch.version().is_none();
+    // INV-A1: one replacement for each step that writes, in the same order.
+    let Applied { replacements, index_panics } = match is_nothing_new {
+        true => Applied { replacements: Vec::new(), index_panics: Vec::new() },
+        false => cache.apply(writes),
+    };
+    Outcome::of(steps, replacements, index_panics.len(), options)
 }
 
 /// Returns the cached object if it is in the same state as this one.
 fn stored(lister: &Lister<Erased>, object: &Cached<Erased>, options: ApplyOptions) -> Option<Cached<Erased>> {
-    lister.get(object.key()).filter(|stored| Cached::ptr_eq(stored, object) || options.are_same(stored, object))
+    lister
+        .get(object.key())
+        .filter(|stored| Cached::ptr_eq(stored, object) || (options.trusts_versions && stored.is_same_state(object)))
 }
 
-impl Plan {
-    fn with_capacity(writes: usize) -> Self {
-        Self { writes: WriteBatch::with_capacity(writes), steps: Vec::with_capacity(writes) }
-    }
-
-    fn push(&mut self, delta: &Delta<Erased>, origin: Origin) {
-        match delta {
-            Delta::Added(object) | Delta::Updated(object) => {
-                self.writes.upsert(object.clone());
-                self.steps.push(Step::Write(Write::Upserted(origin)));
-            }
-            Delta::Replaced(object) | Delta::Sync(object) => {
-                self.writes.upsert(object.clone());
-                self.steps.push(Step::Write(Write::Listed(origin)));
-            }
-            Delta::Deleted(deleted) => {
-                self.writes.remove(deleted.key().clone());
-                self.steps.push(Step::Write(Write::Removed(Some(deleted.clone()))));
-            }
-        }
-    }
-
-    /// Applies all writes at once, and derives the events.
-    fn apply(mut self, version: Option<&ResourceVersion>, cache: &Indexer<Erased>, options: ApplyOptions) -> Outcome {
-        if let Some(version) = version {
-            self.writes.at(version.clone());
-        }
-        if options.trusts_versions {
-            self.writes.keep_same_states();
-        }
-        let Applied { replacements, index_panics } = match self.writes.is_empty() && version.is_none() {
-            true => Applied { replacements: Vec::new(), index_panics: Vec::new() },
-            false => cache.apply(self.writes),
-        };
+impl Outcome {
+    fn of(
+        steps: Vec<Step<'_>>,
+        replacements: Vec<Replacement<Erased>>,
+        index_panics: usize,
+        options: ApplyOptions,
+    ) -> Self {
         let mut replacements = replacements.into_iter();
-        let mut outcome = Outcome { index_panics: index_panics.len(), ..Outcome::default() };
+        let mut outcome = Self { index_panics, ..Self::default() };
         // Positions in `outcome.live` of the adds and updates of a relist.
         let mut listed = Vec::new();
-        for step in self.steps {
-            match (step, &mut replacements) {
-                (Step::Same(object), _) => outcome.push(Notice::Unchanged(object)),
-                (Step::Write(write), replacements) => {
-                    let replacement = replacements.next().expect("INV-A1");
-                    let is_listed = matches!(write, Write::Listed(_));
-                    let before = outcome.live.len();
-                    outcome.push_event(write, replacement, options);
-                    if is_listed && outcome.live.len() > before {
-                        listed.push(outcome.live.len() - 1);
-                    }
-                }
+        for Step { delta, origin, unchanged } in steps {
+            if let Some(object) = unchanged {
+                outcome.push(Notice::Unchanged(object));
+                continue;
+            }
+            let before = outcome.live.len();
+            outcome.push_events(delta, origin, replacements.next().expect("INV-A1"), options);
+            let is_listed = matches!(delta, Delta::Replaced(_) | Delta::Sync(_));
+            if is_listed && outcome.live.len() > before {
+                listed.push(outcome.live.len() - 1);
             }
         }
         if !listed.is_empty() && outcome.tally.deleted > 0 {
@@ -153,17 +125,18 @@ impl Plan {
         }
         outcome
     }
-}
 
-impl Outcome {
     /// Translates one cache write into the events that handlers receive.
-    fn push_event(&mut self, write: Write, replacement: Replacement<Erased>, options: ApplyOptions) {
-        let Replacement { old, new } = replacement;
-        match (write, old, new) {
-            (Write::Upserted(origin) | Write::Listed(origin), None, Some(object)) => {
-                self.push(Notice::Added { object, origin });
-            }
-            (Write::Upserted(origin) | Write::Listed(origin), Some(old), Some(new)) => {
+    fn push_events(
+        &mut self,
+        delta: &Delta<Erased>,
+        origin: Origin,
+        Replacement { old, new }: Replacement<Erased>,
+        options: ApplyOptions,
+    ) {
+        match (old, new) {
+            (None, Some(object)) => self.push(Notice::Added { object, origin }),
+            (Some(old), Some(new)) => {
                 if !old.identity().may_be_same_incarnation(new.uid()) && !options.recreated_as_update {
                     let deleted = Deleted::Missed { last_known: old.clone() };
                     self.push(Notice::Deleted { deleted, last: old });
@@ -174,17 +147,18 @@ impl Outcome {
                     self.push(Notice::Updated { old, new });
                 }
             }
-            (Write::Removed(deleted), Some(last), None) => {
-                // The deleted state is of another incarnation, so the delete of the cached one was missed.
-                let deleted = deleted.filter(|deleted| last.identity().may_be_same_incarnation(deleted.object().uid()));
-                let deleted = deleted.unwrap_or_else(|| Deleted::Missed { last_known: last.clone() });
+            (Some(last), None) => {
+                let final_state = match delta {
+                    // If the deleted state is of another incarnation, the delete of the cached one was missed.
+                    Delta::Deleted(deleted) => Some(deleted.clone())
+                        .filter(|deleted| last.identity().may_be_same_incarnation(deleted.object().uid())),
+                    Delta::Added(_) | Delta::Updated(_) | Delta::Replaced(_) | Delta::Sync(_) => None,
+                };
+                let deleted = final_state.unwrap_or_else(|| Deleted::Missed { last_known: last.clone() });
                 self.push(Notice::Deleted { deleted, last });
             }
-            // The object was never in the cache, so no handler knows it.
-            (Write::Removed(_), None, None) => {}
-            (Write::Upserted(_) | Write::Listed(_), _, None) | (Write::Removed(_), _, Some(_)) => {
-                unreachable!("INV-A1")
-            }
+            // The cache does not have the deleted object, so no handler has it.
+            (None, None) => {}
         }
     }
 
@@ -205,18 +179,5 @@ impl Outcome {
             | Notice::Deleted { .. }
             | Notice::Synced => self.live.push(notice),
         }
-    }
-}
-
-impl ApplyOptions {
-    /// Returns true if the cached object is in the same state as the received one, so that it need not be replaced.
-    fn are_same(self, stored: &Cached<Erased>, received: &Cached<Erased>) -> bool {
-        self.trusts_versions && stored.is_same_state(received)
-    }
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self::with_capacity(0)
     }
 }
