@@ -16,7 +16,7 @@ pub struct IndexFunction<O> {
 
 /// A named index function whose object type is erased.
 pub(crate) struct AnyIndexFunction {
-    name: Arc<str>,
+    pub(super) name: Arc<str>,
     values: Box<ValuesOf>,
 }
 
@@ -132,7 +132,7 @@ impl<O> IndexFunction<O> {
 
     /// Returns the index's name.
     pub fn name(&self) -> &str {
-        self.function.name()
+        &self.function.name
     }
 
     /// Erases the object type.
@@ -149,14 +149,6 @@ impl AnyIndexFunction {
         };
         Self { name: super::NAMESPACE_INDEX.into(), values: Box::new(values) }
     }
-
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(super) fn shared_name(&self) -> Arc<str> {
-        Arc::clone(&self.name)
-    }
 }
 
 impl Computed {
@@ -170,19 +162,22 @@ impl Computed {
         computed
     }
 
-    /// As [`new`](Self::new), replacing the content of `self`.
+    /// As [`new`](Self::new), replacing the content of `self`. Returns the number of objects.
     pub(super) fn fill<'a>(
         &mut self,
         objects: impl Iterator<Item = &'a Cached<Erased>>,
         functions: &[Arc<AnyIndexFunction>],
-    ) {
+    ) -> usize {
         self.clear();
         self.columns = functions.len();
+        let mut rows = 0;
         for object in objects {
+            rows += 1;
             for function in functions {
                 self.add_cell(object, function);
             }
         }
+        rows
     }
 
     fn clear(&mut self) {
@@ -220,7 +215,7 @@ impl Computed {
         if let Err(message) = run {
             self.values.truncate(first);
             self.texts.truncate(texts);
-            let panic = IndexPanic { index: function.shared_name(), key: object.key().clone(), message };
+            let panic = IndexPanic { index: Arc::clone(&function.name), key: object.key().clone(), message };
             tracing::error!(
                 index = &*panic.index,
                 key = panic.key.as_str(),

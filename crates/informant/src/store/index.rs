@@ -69,7 +69,7 @@ impl<O, V> Index<O, V> {
 
     /// The index's name.
     pub fn name(&self) -> &str {
-        self.function.name()
+        &self.function.name
     }
 
     /// The objects with this value, in no particular order.
@@ -102,7 +102,7 @@ impl<O, V> Index<O, V> {
     where
         Q: LookupValue<V> + ?Sized,
     {
-        Lookup::new(self.function.shared_name(), value.text().into_owned())
+        Lookup::new(Arc::clone(&self.function.name), value.text().into_owned())
     }
 
     /// The objects with this value in a snapshot of the same cache, in no particular order.
@@ -162,7 +162,7 @@ impl<O, V> Index<O, V> {
             (Some(value), 0) => Ok(value.to_owned()),
             (first, more) => Err(NotOneValue::Count {
                 key: object.key().clone(),
-                index: self.function.shared_name(),
+                index: Arc::clone(&self.function.name),
                 count: usize::from(first.is_some()) + more,
             }),
         }
@@ -177,8 +177,7 @@ impl<O, V> Index<O, V> {
     }
 
     fn read<R>(&self, read: impl FnOnce(&Table, &TableIndex) -> R) -> R {
-        let table = self.shared.table.read();
-        read(&table, table.index_at(self.position).expect("INV-S5"))
+        self.shared.read(|table| read(table, table.index_at(self.position).expect("INV-S5")))
     }
 }
 

@@ -19,8 +19,7 @@ use hashbrown::HashMap;
 use parking_lot::{ReentrantMutex, RwLock};
 
 use super::{
-    Applied, Index, IndexFunction, IndexPanic, IndexValue, IndexValues, Lister, NAMESPACE_INDEX, Replacement,
-    WriteBatch,
+    Applied, Index, IndexFunction, IndexPanic, IndexValue, IndexValues, Lister, NAMESPACE_INDEX, WriteBatch,
     compute::{AnyIndexFunction, Computed},
     table::{Table, TableIndex},
 };
@@ -43,24 +42,20 @@ use crate::{Cached, Key, delta::Relist, object::Erased};
 /// assert_eq!(pods.lister().by_index("node", "node-1").unwrap().len(), 1);
 /// ```
 pub struct Indexer<O> {
-    any: AnyIndexer,
+    shared: Arc<Shared>,
+    /// Locked for a whole write, including its index functions, which run before any reader has to wait.
+    ///
+    /// The lock is reentrant so that an index function that writes does not deadlock: the cell detects it, and the write panics.
+    writer: ReentrantMutex<RefCell<Writer>>,
     object_type: PhantomData<fn(O) -> O>,
 }
 
-/// An [`Indexer`] whose object type is erased.
-struct AnyIndexer {
+/// Changes the cache, for one thread at a time. The object type is erased.
+struct Writer {
     shared: Arc<Shared>,
-    /// Held by a writer for the whole write, including its index functions, which run before any reader has to wait.
-    ///
-    /// It is reentrant so that an index function that writes does not deadlock: the cell detects it and the write panics.
-    turn: ReentrantMutex<RefCell<Turn>>,
-}
-
-/// The state that belongs to the current writer.
-struct Turn {
     /// INV-S4: the functions of the table's indexes, in the same order.
     functions: Vec<Arc<AnyIndexFunction>>,
-    /// Buffers for the values of a batch.
+    /// Buffers for the index values of a batch.
     computed: Computed,
     /// The time that index functions may take for each thousand objects (rounded up) before a warning is logged.
     slow_after: Duration,
@@ -76,7 +71,7 @@ pub struct IndexerBuilder<O> {
 /// The state that the writer and the readers share.
 pub(super) struct Shared {
     /// The current state. A writer changes it in place only if there is no snapshot of it.
-    pub(super) table: RwLock<Arc<Table>>,
+    table: RwLock<Arc<Table>>,
     /// The name of the objects in errors, such as "pods".
     pub(super) resource: Arc<str>,
     /// Whether the informer has stopped, so that no more writes follow.
@@ -106,31 +101,31 @@ impl<O> Indexer<O> {
 
     /// A reader of this cache. It shows every write from the moment at which the writing call returns.
     pub fn lister(&self) -> Lister<O> {
-        Lister::new(Arc::clone(&self.any.shared))
+        Lister::new(Arc::clone(&self.shared))
     }
 
     /// Marks the cache as stopped; see [`Lister::has_stopped`].
     pub(crate) fn stop(&self) {
-        self.any.shared.has_stopped.store(true, Ordering::Release);
+        self.shared.has_stopped.store(true, Ordering::Release);
     }
 
     /// Stores an object, and returns the object with the same key that it replaced. The cache's version does not change.
     pub fn upsert(&self, object: Cached<O>) -> Option<Cached<O>> {
-        let mut batch = WriteBatch::<O>::with_capacity(1);
+        let mut batch = WriteBatch::with_capacity(1);
         batch.upsert(object);
-        self.any.apply(batch.erase()).replacements.pop()?.old.map(Cached::typed)
+        self.apply(batch).replacements.pop()?.old
     }
 
     /// Removes an object, and returns it. The cache's version does not change.
     pub fn remove(&self, key: &Key) -> Option<Cached<O>> {
-        let mut batch = WriteBatch::<O>::with_capacity(1);
+        let mut batch = WriteBatch::with_capacity(1);
         batch.remove(key.clone());
-        self.any.apply(batch.erase()).replacements.pop()?.old.map(Cached::typed)
+        self.apply(batch).replacements.pop()?.old
     }
 
     /// Applies all writes of a batch at once: a reader sees either none of them or all of them.
     pub fn apply(&self, batch: WriteBatch<O>) -> Applied<O> {
-        self.any.apply(batch.erase()).typed()
+        self.with_writer(|writer| writer.apply(batch.erase())).typed()
     }
 
     /// Replaces the content of the cache with a relist, at once. The replacements are first the removals, then the listed objects in order.
@@ -138,18 +133,7 @@ impl<O> Indexer<O> {
     /// If a key is listed twice, only the last object counts. Cached objects that the relist has as quarantined stay. An object that is the
     /// stored one itself ([`Cached::ptr_eq`]) is not indexed again.
     pub fn replace(&self, relist: &Relist<O>) -> Applied<O> {
-        self.replace_unless(relist, |_, _| false)
-    }
-
-    /// As [`replace`](Self::replace), but a stored object also stays if `is_same` returns true for it and the listed object.
-    pub(crate) fn replace_unless(
-        &self,
-        relist: &Relist<O>,
-        is_same: impl Fn(&Cached<O>, &Cached<O>) -> bool,
-    ) -> Applied<O> {
-        let is_same =
-            |stored: &Cached<O>, listed: &Cached<O>| Cached::ptr_eq(stored, listed) || is_same(stored, listed);
-        self.any.in_turn(|turn| self.any.replace_in_turn(turn, relist, is_same)).typed()
+        self.with_writer(|writer| writer.replace(relist)).typed()
     }
 
     /// Adds an index and fills it from the stored objects, while readers go on. Returns a handle for lookups;
@@ -181,8 +165,8 @@ impl<O> Indexer<O> {
 
     pub(crate) fn add_function<V>(&self, function: AnyIndexFunction) -> Result<Index<O, V>, DuplicateIndex> {
         let function = Arc::new(function);
-        let (position, _) = self.any.add_functions(vec![Arc::clone(&function)])?;
-        Ok(Index::new(Arc::clone(&self.any.shared), position, function))
+        let (position, _) = self.with_writer(|writer| writer.add_indexes(vec![Arc::clone(&function)]))?;
+        Ok(Index::new(Arc::clone(&self.shared), position, function))
     }
 
     /// Adds several indexes, all or none, and returns the panics of their functions on stored objects.
@@ -202,74 +186,63 @@ impl<O> Indexer<O> {
         functions: Vec<AnyIndexFunction>,
     ) -> Result<Vec<IndexPanic>, DuplicateIndex> {
         let functions = functions.into_iter().map(Arc::new).collect();
-        self.any.add_functions(functions).map(|(_, panics)| panics)
+        self.with_writer(|writer| writer.add_indexes(functions)).map(|(_, panics)| panics)
+    }
+
+    /// Waits for other writers, and calls `write` while no other thread writes.
+    fn with_writer<R>(&self, write: impl FnOnce(&mut Writer) -> R) -> R {
+        let writer = self.writer.lock();
+        let Ok(mut writer) = writer.try_borrow_mut() else {
+            panic!("an index function must not write to the cache that it indexes")
+        };
+        write(&mut writer)
     }
 }
 
-impl AnyIndexer {
-    fn apply(&self, batch: WriteBatch<Erased>) -> Applied<Erased> {
-        self.in_turn(|turn| self.apply_in_turn(turn, batch))
+impl Writer {
+    fn apply(&mut self, batch: WriteBatch<Erased>) -> Applied<Erased> {
+        let begun = Instant::now();
+        let upserts = self.computed.fill(batch.upserts(), &self.functions);
+        self.warn_if_slow(&self.functions, batch.len(), begun.elapsed());
+        let (writes, computed) = (upserts + batch.removed.len(), &self.computed);
+        let (replacements, _unused) = self.shared.change(writes, computed.len(), |table| table.apply(batch, computed));
+        Applied { replacements, index_panics: std::mem::take(&mut self.computed.panics) }
     }
 
-    fn replace_in_turn<O>(
-        &self,
-        turn: &mut Turn,
-        relist: &Relist<O>,
-        is_same: impl Fn(&Cached<O>, &Cached<O>) -> bool,
-    ) -> Applied<Erased> {
-        let table = Arc::clone(&self.shared.table.read());
+    fn replace<O>(&mut self, relist: &Relist<O>) -> Applied<Erased> {
+        let table = self.shared.snapshot();
         let is_missing = relist.missing();
         let last: HashMap<&Key, usize> = relist.objects.iter().map(Cached::key).zip(0..).collect();
-        let listed = relist.objects.iter().enumerate();
-        let listed = listed.filter(|(position, object)| last.get(object.key()) == Some(position));
-        let listed: Vec<_> = listed
-            .map(|(_, object)| {
-                (object, table.get(object.key()).filter(|stored| is_same(stored.typed_ref(), object)).cloned())
-            })
-            .collect();
-
-        let mut batch = WriteBatch::with_capacity(listed.iter().filter(|(_, kept)| kept.is_none()).count());
-        table
-            .iter()
-            .filter(|object| is_missing(object.typed_ref()))
-            .for_each(|object| batch.remove(object.key().clone()));
-        let removals = batch.len();
-        for (object, _) in listed.iter().filter(|(_, kept)| kept.is_none()) {
-            batch.upsert(Cached::clone(object).erase());
+        let mut batch = WriteBatch::with_capacity(relist.objects.len());
+        for missing in table.iter().filter(|object| is_missing(object.typed_ref())) {
+            batch.remove(missing.key().clone());
         }
-        batch.at(relist.version.clone());
-        drop(table);
-        let Applied { mut replacements, index_panics } = self.apply_in_turn(turn, batch);
-
-        let mut changed = replacements.split_off(removals).into_iter();
-        replacements.extend(listed.into_iter().filter_map(|(_, kept)| match kept {
-            Some(kept) => Some(Replacement { old: Some(kept.clone()), new: Some(kept) }),
-            None => changed.next(),
-        }));
-        Applied { replacements, index_panics }
-    }
-
-    /// Returns the position of the first one, and the panics on stored objects.
-    fn add_functions(&self, added: Vec<Arc<AnyIndexFunction>>) -> Result<(usize, Vec<IndexPanic>), DuplicateIndex> {
-        self.in_turn(|turn| self.add_in_turn(turn, added))
-    }
-
-    fn add_in_turn(
-        &self,
-        turn: &mut Turn,
-        added: Vec<Arc<AnyIndexFunction>>,
-    ) -> Result<(usize, Vec<IndexPanic>), DuplicateIndex> {
-        let Turn { functions, slow_after, .. } = turn;
-        for (position, function) in added.iter().enumerate() {
-            let mut others = functions.iter().chain(&added[..position]);
-            if others.any(|other| other.name() == function.name()) {
-                return Err(DuplicateIndex { name: function.shared_name() });
+        for (position, object) in relist.objects.iter().enumerate() {
+            let (key, object) = (object.key(), object.erase_ref());
+            match table.get(key) {
+                _ if last.get(key) != Some(&position) => {}
+                Some(stored) if Cached::ptr_eq(stored, object) => batch.keep(stored.clone()),
+                Some(_) | None => batch.upsert(object.clone()),
             }
         }
-        let table = Arc::clone(&self.shared.table.read());
+        batch.at(relist.version.clone());
+        // A held snapshot would make the write copy the table.
+        drop(table);
+        self.apply(batch)
+    }
+
+    /// Returns the position of the first added index, and the panics of index functions on stored objects.
+    fn add_indexes(&mut self, added: Vec<Arc<AnyIndexFunction>>) -> Result<(usize, Vec<IndexPanic>), DuplicateIndex> {
+        for (position, function) in added.iter().enumerate() {
+            let mut others = self.functions.iter().chain(&added[..position]);
+            if others.any(|other| other.name == function.name) {
+                return Err(DuplicateIndex { name: Arc::clone(&function.name) });
+            }
+        }
+        let table = self.shared.snapshot();
         let begun = Instant::now();
         let computed = Computed::new(table.iter(), &added);
-        self.warn_if_slow(&added, table.len(), begun.elapsed(), *slow_after);
+        self.warn_if_slow(&added, table.len(), begun.elapsed());
         let mut indexes: Vec<_> = added.iter().cloned().map(TableIndex::new).collect();
         for (row, (slot, _)) in table.occupied().enumerate() {
             for (column, index) in indexes.iter_mut().enumerate() {
@@ -277,37 +250,19 @@ impl AnyIndexer {
             }
         }
         drop(table);
-        self.change(0, 0, |table| table.add_indexes(indexes));
-        let position = functions.len();
-        functions.extend(added);
+        self.shared.change(0, 0, |table| table.add_indexes(indexes));
+        let position = self.functions.len();
+        self.functions.extend(added);
         Ok((position, computed.panics))
-    }
-
-    /// Waits for other writers, and runs `write` alone.
-    fn in_turn<R>(&self, write: impl FnOnce(&mut Turn) -> R) -> R {
-        let turn = self.turn.lock();
-        let Ok(mut turn) = turn.try_borrow_mut() else {
-            panic!("an index function must not write to the cache that it indexes")
-        };
-        write(&mut turn)
-    }
-
-    fn apply_in_turn(&self, turn: &mut Turn, batch: WriteBatch<Erased>) -> Applied<Erased> {
-        let Turn { functions, computed, slow_after } = turn;
-        let begun = Instant::now();
-        computed.fill(batch.upserts(), functions);
-        self.warn_if_slow(functions, batch.len(), begun.elapsed(), *slow_after);
-        let replacements = self.change(batch.len(), computed.len(), |table| table.apply(batch, computed));
-        Applied { replacements, index_panics: std::mem::take(&mut computed.panics) }
     }
 
     /// Logs a warning if index functions took so long for the objects of one batch that they must have blocked: the cache and its
     /// handlers wait for them. The time is measured per batch, so the warning names all indexes of the cache.
-    fn warn_if_slow(&self, functions: &[Arc<AnyIndexFunction>], objects: usize, took: Duration, slow_after: Duration) {
-        if !is_slow(objects, took, slow_after) {
+    fn warn_if_slow(&self, functions: &[Arc<AnyIndexFunction>], objects: usize, took: Duration) {
+        if !is_slow(objects, took, self.slow_after) {
             return;
         }
-        let users = functions.iter().map(|function| function.name()).filter(|name| *name != NAMESPACE_INDEX);
+        let users = functions.iter().map(|function| &*function.name).filter(|name| *name != NAMESPACE_INDEX);
         let indexes = users.collect::<Vec<_>>().join(", ");
         if !indexes.is_empty() {
             tracing::warn!(
@@ -319,24 +274,39 @@ impl AnyIndexer {
             );
         }
     }
+}
 
-    /// Changes the state so that readers see either the old one or the new one. `change` must return the objects that it replaces, so that
-    /// they are dropped while no reader waits.
+/// The only functions that take the table lock.
+impl Shared {
+    /// Reads the current state. `read` must not call users' code: writers wait for it.
+    pub(super) fn read<R>(&self, read: impl FnOnce(&Table) -> R) -> R {
+        read(&self.table.read())
+    }
+
+    /// Returns the current state. While it is held, a write copies the table.
+    pub(super) fn snapshot(&self) -> Arc<Table> {
+        Arc::clone(&self.table.read())
+    }
+
+    /// Changes the state so that readers see either the old one or the new one. Only the writer may call it.
+    ///
+    /// `change` must return all objects that it takes out of the table, so that they are dropped when the table lock is released:
+    /// destructors of objects are users' code.
     fn change<R>(&self, writes: usize, values: usize, change: impl FnOnce(&mut Table) -> R) -> R {
-        let is_quick = self.shared.table.read().is_quick(writes, values);
-        if is_quick {
-            let mut current = self.shared.table.write();
-            if let Some(table) = Arc::get_mut(&mut current) {
-                return change(table);
-            }
+        let mut table = self.table.write();
+        if table.is_quick(writes, values)
+            && let Some(table) = Arc::get_mut(&mut table)
+        {
+            return change(table);
         }
         // On a copy: the change is large, or a snapshot of the current state is held. Readers go on with the current state.
-        let current = Arc::clone(&self.shared.table.read());
+        let current = Arc::clone(&table);
+        drop(table);
         let mut next = current.copy(writes, values);
         drop(current);
         let result = change(&mut next);
         let next = Arc::new(next);
-        let old = std::mem::replace(&mut *self.shared.table.write(), next);
+        let old = std::mem::replace(&mut *self.table.write(), next);
         drop(old);
         result
     }
@@ -345,10 +315,10 @@ impl AnyIndexer {
 #[cfg(test)]
 impl<O> Indexer<O> {
     pub(super) fn check_invariants(&self) {
-        self.any.in_turn(|turn| {
-            let table = self.any.shared.table.read();
+        self.with_writer(|writer| {
+            let table = self.shared.table.read();
             table.check_invariants();
-            for (position, function) in turn.functions.iter().enumerate() {
+            for (position, function) in writer.functions.iter().enumerate() {
                 assert!(table.index_at(position).is_some_and(|index| Arc::ptr_eq(&index.function, function)), "INV-S4");
             }
         });
@@ -376,8 +346,9 @@ impl<O> IndexerBuilder<O> {
         table.add_indexes(functions.iter().cloned().map(TableIndex::new).collect());
         let table = RwLock::new(Arc::new(table));
         let shared = Arc::new(Shared { table, resource: self.resource, has_stopped: AtomicBool::new(false) });
-        let turn = Turn { functions, computed: Computed::default(), slow_after: Duration::from_millis(100) };
-        Indexer { any: AnyIndexer { shared, turn: ReentrantMutex::new(RefCell::new(turn)) }, object_type: PhantomData }
+        let (computed, slow_after) = (Computed::default(), Duration::from_millis(100));
+        let writer = Writer { shared: Arc::clone(&shared), functions, computed, slow_after };
+        Indexer { shared, writer: ReentrantMutex::new(RefCell::new(writer)), object_type: PhantomData }
     }
 }
 
@@ -395,12 +366,9 @@ impl<O> Default for Indexer<O> {
 
 impl<O> fmt::Debug for Indexer<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let table = self.any.shared.table.read();
-        f.debug_struct("Indexer")
-            .field("resource", &self.any.shared.resource)
-            .field("len", &table.len())
-            .field("version", &table.version())
-            .finish()
+        let (len, version) = self.shared.read(|table| (table.len(), table.version().cloned()));
+        let resource = &self.shared.resource;
+        f.debug_struct("Indexer").field("resource", resource).field("len", &len).field("version", &version).finish()
     }
 }
 
@@ -441,7 +409,7 @@ mod tests {
         let _guard = tracing::subscriber::set_default(subscriber.finish());
         let logged = || String::from_utf8(std::mem::take(&mut *lines.0.lock())).unwrap();
         let indexer = Indexer::builder().resource("pods").build();
-        indexer.any.in_turn(|turn| turn.slow_after = Duration::ZERO);
+        indexer.with_writer(|writer| writer.slow_after = Duration::ZERO);
 
         indexer.upsert(object("a"));
         assert_eq!(logged(), "", "no function of a user ran");
@@ -461,7 +429,7 @@ mod tests {
     #[test]
     fn a_batch_may_take_a_tenth_of_a_second_for_each_thousand_objects() {
         let indexer = Indexer::<()>::new();
-        let limit = indexer.any.in_turn(|turn| turn.slow_after);
+        let limit = indexer.with_writer(|writer| writer.slow_after);
         let is_slow = |objects, milliseconds| is_slow(objects, Duration::from_millis(milliseconds), limit);
 
         assert_eq!([is_slow(1, 99), is_slow(1, 100), is_slow(999, 100)], [false, true, true]);

@@ -51,7 +51,11 @@ pub struct NamespaceLister<O> {
 
 /// The cache does not have the object.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{key} not found in the cache of {resource}{}", Of(cluster), if *.has_stopped { ", whose informer has stopped" } else { "" })]
+#[error(
+    "{}{key} not found in the cache of {resource}{}",
+    cluster.as_ref().map(|cluster| format!("{cluster}/")).unwrap_or_default(),
+    if *.has_stopped { ", whose informer has stopped" } else { "" }
+)]
 #[non_exhaustive]
 pub struct NotFound {
     /// The name of the objects, such as "pods".
@@ -62,17 +66,6 @@ pub struct NotFound {
     pub key: Key,
     /// Whether the informer of the cache [has stopped](Lister::has_stopped).
     pub has_stopped: bool,
-}
-
-struct Of<'a>(&'a Option<Arc<str>>);
-
-impl fmt::Display for Of<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(cluster) => write!(f, "{cluster}/"),
-            None => Ok(()),
-        }
-    }
 }
 
 impl NotFound {
@@ -89,7 +82,7 @@ impl<O> Lister<O> {
 
     /// The object with this key.
     pub fn get(&self, key: &Key) -> Option<Cached<O>> {
-        self.read(|table| table.get(key).cloned()).map(Cached::typed)
+        self.shared.read(|table| table.get(key).cloned()).map(Cached::typed)
     }
 
     /// The object with this key, or an error that names it.
@@ -103,7 +96,7 @@ impl<O> Lister<O> {
 
     /// All objects.
     pub fn list(&self) -> Vec<Cached<O>> {
-        Cached::all_typed(self.read(Table::list))
+        Cached::all_typed(self.shared.read(Table::list))
     }
 
     /// The objects whose labels match: `lister.select("app=web".parse()?)`, or `lister.select(selector.into())` with a selector of `kube`.
@@ -120,12 +113,12 @@ impl<O> Lister<O> {
 
     /// The keys of all objects.
     pub fn keys(&self) -> Vec<Key> {
-        self.read(|table| table.iter().map(|object| object.key().clone()).collect())
+        self.shared.read(|table| table.iter().map(|object| object.key().clone()).collect())
     }
 
     /// The number of objects.
     pub fn len(&self) -> usize {
-        self.read(Table::len)
+        self.shared.read(Table::len)
     }
 
     /// Whether the cache has no objects.
@@ -135,7 +128,7 @@ impl<O> Lister<O> {
 
     /// The reached version: all changes up to it are in the cache. `None` before the first list.
     pub fn version(&self) -> Option<ResourceVersion> {
-        self.read(|table| table.version().cloned())
+        self.shared.read(|table| table.version().cloned())
     }
 
     /// A reader of one namespace. An empty name means all namespaces.
@@ -149,9 +142,9 @@ impl<O> Lister<O> {
     ///
     /// When there is no such index.
     pub fn index(&self, name: &str) -> Result<Index<O>, UnknownIndex> {
-        self.read(|table| {
-            let position = table.position_of(name)?;
-            Ok(Index::new(Arc::clone(&self.shared), position, Arc::clone(&table.index(name)?.function)))
+        self.shared.read(|table| {
+            let (position, index) = table.find_index(name)?;
+            Ok(Index::new(Arc::clone(&self.shared), position, Arc::clone(&index.function)))
         })
     }
 
@@ -161,7 +154,7 @@ impl<O> Lister<O> {
     ///
     /// When there is no such index.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Cached<O>>, UnknownIndex> {
-        self.read(|table| Ok(table.by_value(table.index(index)?, value))).map(Cached::all_typed)
+        self.shared.read(|table| table.by_index(index, value)).map(Cached::all_typed)
     }
 
     /// The objects that have all of these values, each in its index:
@@ -175,8 +168,8 @@ impl<O> Lister<O> {
         &self,
         lookups: impl IntoIterator<Item = impl Into<Lookup>>,
     ) -> Result<Vec<Cached<O>>, UnknownIndex> {
-        let lookups: Vec<Lookup> = lookups.into_iter().map(Into::into).collect();
-        self.read(|table| table.by_values(&lookups)).map(Cached::all_typed)
+        let lookups = Lookup::collect(lookups);
+        self.shared.read(|table| table.by_indexes(&lookups)).map(Cached::all_typed)
     }
 
     /// The keys of the objects that have this value in the index, sorted.
@@ -185,17 +178,17 @@ impl<O> Lister<O> {
     ///
     /// When there is no such index.
     pub fn keys_by_index(&self, index: &str, value: &str) -> Result<Vec<Key>, UnknownIndex> {
-        self.read(|table| Ok(table.keys_by_value(table.index(index)?, value)))
+        self.shared.read(|table| table.keys_by_index(index, value))
     }
 
     /// The values of all objects in an index, each once; empty if there is no such index.
     pub fn index_values(&self, index: &str) -> Vec<Arc<str>> {
-        self.read(|table| table.index_values(index))
+        self.shared.read(|table| table.index_values(index))
     }
 
     /// A snapshot of the current state, which later changes do not affect.
     pub fn snapshot(&self) -> Snapshot<O> {
-        Snapshot::new(Arc::clone(&self.shared.table.read()))
+        Snapshot::new(self.shared.snapshot())
     }
 
     /// Whether the informer has stopped, so that the cache shows its last state for ever.
@@ -206,16 +199,15 @@ impl<O> Lister<O> {
     fn not_found(&self, key: Key) -> NotFound {
         NotFound { resource: Arc::clone(&self.shared.resource), cluster: None, key, has_stopped: self.has_stopped() }
     }
-
-    fn read<R>(&self, read: impl FnOnce(&Table) -> R) -> R {
-        read(&self.shared.table.read())
-    }
 }
 
 impl<O> NamespaceLister<O> {
     /// The object with a name. If the namespace is empty, the cluster-scoped object with that name.
     pub fn get(&self, name: &str) -> Option<Cached<O>> {
-        self.lister.read(|table| table.get_parts(KeyParts::new(&self.namespace, name)).cloned()).map(Cached::typed)
+        self.lister
+            .shared
+            .read(|table| table.get_parts(KeyParts::new(&self.namespace, name)).cloned())
+            .map(Cached::typed)
     }
 
     /// The object with a name, or an error that names it.
@@ -229,9 +221,7 @@ impl<O> NamespaceLister<O> {
 
     /// All objects of the namespace.
     pub fn list(&self) -> Vec<Cached<O>> {
-        let Self { lister, namespace } = self;
-        let all = || lister.read(Table::list);
-        Cached::all_typed(in_namespace(namespace, || lister.read(|table| table.in_namespace(namespace)), all))
+        in_namespace(&self.namespace, self.lister.shared.read(|table| table.in_namespace(&self.namespace)))
     }
 
     /// The objects of the namespace whose labels match; see [`Lister::select`].
@@ -244,21 +234,13 @@ impl<O> NamespaceLister<O> {
     }
 }
 
-/// The objects of a namespace, found by the index, or among all objects if there is no index by namespace.
-pub(super) fn in_namespace(
-    namespace: &str,
-    indexed: impl FnOnce() -> Option<Vec<Cached<Erased>>>,
-    all: impl FnOnce() -> Vec<Cached<Erased>>,
-) -> Vec<Cached<Erased>> {
-    if namespace.is_empty() {
-        return all();
-    }
-    indexed().unwrap_or_else(|| {
+/// Gives the objects of a namespace their type, and logs a warning if all objects were read to find them. The arguments are those of
+/// [`Table::in_namespace`] and its result: users' code may receive the warning, so it is logged when the table lock is released.
+pub(super) fn in_namespace<O>(namespace: &str, (objects, is_scan): (Vec<Cached<Erased>>, bool)) -> Vec<Cached<O>> {
+    if is_scan {
         tracing::warn!(namespace, index = NAMESPACE_INDEX, "no index by namespace; reading all objects");
-        let mut objects = all();
-        objects.retain(|object| object.key().namespace() == Some(namespace));
-        objects
-    })
+    }
+    Cached::all_typed(objects)
 }
 
 /// Reads the labels after the list was made: reading them may be users' code, for which no reader or writer must wait.

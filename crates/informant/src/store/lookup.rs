@@ -22,6 +22,11 @@ impl Lookup {
         Self { index, value }
     }
 
+    /// Converts the arguments of a read. That may run users' code, so it is done before the table lock is taken.
+    pub(crate) fn collect(lookups: impl IntoIterator<Item = impl Into<Self>>) -> Vec<Self> {
+        lookups.into_iter().map(Into::into).collect()
+    }
+
     /// Returns the name of the index.
     pub fn index(&self) -> &str {
         &self.index

@@ -64,7 +64,7 @@ impl<O> Snapshot<O> {
 
     /// The objects of one namespace. An empty name means all namespaces.
     pub fn in_namespace(&self, namespace: &str) -> Vec<Cached<O>> {
-        Cached::all_typed(in_namespace(namespace, || self.table.in_namespace(namespace), || self.table.list()))
+        in_namespace(namespace, self.table.in_namespace(namespace))
     }
 
     /// The objects that have this value in the index.
@@ -73,7 +73,7 @@ impl<O> Snapshot<O> {
     ///
     /// When the index was added after the snapshot was taken, or does not exist.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Cached<O>>, UnknownIndex> {
-        Ok(Cached::all_typed(self.table.by_value(self.table.index(index)?, value)))
+        self.table.by_index(index, value).map(Cached::all_typed)
     }
 
     /// The objects that match all of these pairs of index and value; see [`Lister::by_indexes`](super::Lister::by_indexes).
@@ -85,8 +85,7 @@ impl<O> Snapshot<O> {
         &self,
         lookups: impl IntoIterator<Item = impl Into<Lookup>>,
     ) -> Result<Vec<Cached<O>>, UnknownIndex> {
-        let lookups: Vec<Lookup> = lookups.into_iter().map(Into::into).collect();
-        self.table.by_values(&lookups).map(Cached::all_typed)
+        self.table.by_indexes(&Lookup::collect(lookups)).map(Cached::all_typed)
     }
 
     /// The keys of the objects that have this value in the index, sorted.
@@ -95,7 +94,7 @@ impl<O> Snapshot<O> {
     ///
     /// When the index was added after the snapshot was taken, or does not exist.
     pub fn keys_by_index(&self, index: &str, value: &str) -> Result<Vec<Key>, UnknownIndex> {
-        Ok(self.table.keys_by_value(self.table.index(index)?, value))
+        self.table.keys_by_index(index, value)
     }
 
     /// The values of all objects in an index, each once; empty if the snapshot has no such index.

@@ -44,7 +44,8 @@ pub struct UnknownIndex {
     pub existing: Vec<Arc<str>>,
 }
 
-/// Reading.
+/// Reading. A [`Lister`](super::Lister) calls these functions under the table lock, a [`Snapshot`](super::Snapshot) without one, so they
+/// never run users' code.
 impl Table {
     /// Inlined into the typed lister: a call would make a lookup about a tenth slower.
     #[inline]
@@ -76,14 +77,15 @@ impl Table {
         self.version.as_ref()
     }
 
-    pub(super) fn index(&self, name: &str) -> Result<&TableIndex, UnknownIndex> {
-        let position = self.position_of(name)?;
-        Ok(&self.indexes[position])
+    /// Returns the index with a name, and its position.
+    pub(super) fn find_index(&self, name: &str) -> Result<(usize, &TableIndex), UnknownIndex> {
+        let existing = || self.indexes.iter().map(|index| Arc::clone(&index.function.name)).collect();
+        let unknown = || UnknownIndex { name: name.to_owned(), existing: existing() };
+        self.indexes.iter().enumerate().find(|(_, index)| *index.function.name == *name).ok_or_else(unknown)
     }
 
-    pub(super) fn position_of(&self, name: &str) -> Result<usize, UnknownIndex> {
-        let unknown = || UnknownIndex { name: name.to_owned(), existing: self.index_names() };
-        self.indexes.iter().position(|index| index.function.name() == name).ok_or_else(unknown)
+    fn index(&self, name: &str) -> Result<&TableIndex, UnknownIndex> {
+        self.find_index(name).map(|(_, index)| index)
     }
 
     /// Returns the index at a position; `None` if this state is older than the index.
@@ -91,9 +93,52 @@ impl Table {
         self.indexes.get(position)
     }
 
+    /// Returns the objects of a namespace, in no order, or all objects if its name is empty. Also returns true if all objects were read
+    /// because there is no index by namespace.
+    pub(super) fn in_namespace(&self, namespace: &str) -> (Vec<Cached<Erased>>, bool) {
+        if namespace.is_empty() {
+            return (self.list(), false);
+        }
+        match self.index(NAMESPACE_INDEX) {
+            Ok(index) => (self.by_value(index, namespace), false),
+            Err(_) => {
+                let is_in_namespace = |object: &&Cached<Erased>| object.key().namespace() == Some(namespace);
+                (self.iter().filter(is_in_namespace).cloned().collect(), true)
+            }
+        }
+    }
+
+    /// Returns the objects that have a value in the index with a name, in no order.
+    pub(super) fn by_index(&self, index: &str, value: &str) -> Result<Vec<Cached<Erased>>, UnknownIndex> {
+        Ok(self.by_value(self.index(index)?, value))
+    }
+
+    /// Returns the keys of the objects that have a value in the index with a name, sorted.
+    pub(super) fn keys_by_index(&self, index: &str, value: &str) -> Result<Vec<Key>, UnknownIndex> {
+        Ok(self.keys_by_value(self.index(index)?, value))
+    }
+
+    /// Returns the objects that have all of these values, each in its index, in no order; without any value, all objects.
+    pub(super) fn by_indexes(&self, lookups: &[Lookup]) -> Result<Vec<Cached<Erased>>, UnknownIndex> {
+        let wanted = lookups.iter().map(|lookup| Ok((&self.index(lookup.index())?.buckets, lookup.value())));
+        let wanted = wanted.collect::<Result<Vec<_>, UnknownIndex>>()?;
+        // The rarest value first: the others are then checked for few objects.
+        let Some((rarest, value)) = wanted.iter().min_by_key(|(buckets, value)| buckets.count(value)) else {
+            return Ok(self.list());
+        };
+        let has_all =
+            |slot: &Slot| wanted.iter().all(|(buckets, value)| buckets.values(*slot).any(|has| has == *value));
+        Ok(self.objects_at(rarest.slots(value).filter(has_all)).cloned().collect())
+    }
+
+    /// Returns all values of the index with a name, each once; empty if there is no such index.
+    pub(super) fn index_values(&self, index: &str) -> Vec<Arc<str>> {
+        self.index(index).map(|index| index.buckets.texts().cloned().collect()).unwrap_or_default()
+    }
+
     /// Returns the objects that have a value in an index, in no order.
     pub(super) fn by_value(&self, index: &TableIndex, value: &str) -> Vec<Cached<Erased>> {
-        index.buckets.slots(value).filter_map(|slot| self.objects.get(slot)).cloned().collect()
+        self.objects_at(index.buckets.slots(value)).cloned().collect()
     }
 
     /// Returns the objects that have any of some values in an index, each once, in no order.
@@ -105,44 +150,18 @@ impl Table {
         let mut slots: Vec<_> = values.flat_map(|value| index.buckets.slots(value)).collect();
         slots.sort_unstable();
         slots.dedup();
-        slots.into_iter().filter_map(|slot| self.objects.get(slot)).cloned().collect()
-    }
-
-    /// Returns the objects that have all of these values, each in its index, in no order; without any value, all objects.
-    pub(super) fn by_values(&self, lookups: &[Lookup]) -> Result<Vec<Cached<Erased>>, UnknownIndex> {
-        let wanted = lookups.iter().map(|lookup| Ok((&self.index(lookup.index())?.buckets, lookup.value())));
-        let wanted = wanted.collect::<Result<Vec<_>, UnknownIndex>>()?;
-        // The rarest value first: the others are then checked for few objects.
-        let Some((rarest, value)) = wanted.iter().min_by_key(|(buckets, value)| buckets.count(value)) else {
-            return Ok(self.list());
-        };
-        let has_all =
-            |slot: &Slot| wanted.iter().all(|(buckets, value)| buckets.values(*slot).any(|has| has == *value));
-        let slots = rarest.slots(value).filter(has_all);
-        Ok(slots.filter_map(|slot| self.objects.get(slot)).cloned().collect())
+        self.objects_at(slots.into_iter()).cloned().collect()
     }
 
     /// Returns the keys of the objects that have a value in an index, sorted.
     pub(super) fn keys_by_value(&self, index: &TableIndex, value: &str) -> Vec<Key> {
-        let slots = index.buckets.slots(value).filter_map(|slot| self.objects.get(slot));
-        let mut keys: Vec<_> = slots.map(|object| object.key().clone()).collect();
+        let mut keys: Vec<_> = self.objects_at(index.buckets.slots(value)).map(Cached::key).cloned().collect();
         keys.sort_unstable();
         keys
     }
 
-    /// Returns all values of an index, each once; empty if there is no such index.
-    pub(super) fn index_values(&self, index: &str) -> Vec<Arc<str>> {
-        self.index(index).map(|index| index.buckets.texts().cloned().collect()).unwrap_or_default()
-    }
-
-    /// Returns the objects of a namespace by its index, or `None` if there is no such index.
-    pub(super) fn in_namespace(&self, namespace: &str) -> Option<Vec<Cached<Erased>>> {
-        let index = self.index(NAMESPACE_INDEX).ok()?;
-        Some(self.by_value(index, namespace))
-    }
-
-    fn index_names(&self) -> Vec<Arc<str>> {
-        self.indexes.iter().map(|index| index.function.shared_name()).collect()
+    fn objects_at(&self, slots: impl Iterator<Item = Slot>) -> impl Iterator<Item = &Cached<Erased>> {
+        slots.filter_map(|slot| self.objects.get(slot))
     }
 
     /// Returns the slots in use and their objects.
@@ -153,23 +172,31 @@ impl Table {
 
 /// Writing.
 impl Table {
-    /// Applies writes in order; returns the objects that each of them replaced. `computed` has the index values of all upserts.
-    pub(super) fn apply(&mut self, batch: WriteBatch<Erased>, computed: &Computed) -> Vec<Replacement<Erased>> {
+    /// Applies writes in order. `computed` has the index values of all upserts. Returns the result of each write, and the objects that
+    /// were not stored because the stored ones are in the same state: no object is dropped in here, where readers may have to wait.
+    pub(super) fn apply(
+        &mut self,
+        batch: WriteBatch<Erased>,
+        computed: &Computed,
+    ) -> (Vec<Replacement<Erased>>, Vec<Cached<Erased>>) {
         let WriteBatch { mut writes, removed, version, keeps_same_states, .. } = batch;
         if version.is_some() {
             self.version = version;
         }
-        let (mut removed, mut row) = (removed.into_iter(), 0);
+        let (mut removed, mut row, mut unused) = (removed.into_iter(), 0, Vec::new());
         for write in &mut writes {
-            match write.new.take() {
-                Some(object) => {
-                    *write = self.upsert(object, computed, row, keeps_same_states);
+            match (&write.old, write.new.take()) {
+                (Some(kept), _) => write.new = Some(kept.clone()),
+                (None, Some(object)) => {
+                    let (replacement, received) = self.upsert(object, computed, row, keeps_same_states);
+                    *write = replacement;
+                    unused.extend(received);
                     row += 1;
                 }
-                None => write.old = self.remove(&removed.next().expect("INV-W1")),
+                (None, None) => write.old = self.remove(&removed.next().expect("INV-W1")),
             }
         }
-        writes
+        (writes, unused)
     }
 
     /// Adds indexes that already hold the values of all slots in use.
@@ -220,17 +247,18 @@ impl Table {
         copy
     }
 
+    /// Also returns the object itself if it is not stored.
     fn upsert(
         &mut self,
         object: Cached<Erased>,
         computed: &Computed,
         row: usize,
         keeps_same_state: bool,
-    ) -> Replacement<Erased> {
+    ) -> (Replacement<Erased>, Option<Cached<Erased>>) {
         let stored = self.objects.find(object.key()).and_then(|slot| Some((slot, self.objects.get_mut(slot)?)));
         let (slot, old) = match stored {
             Some((_, stored)) if keeps_same_state && stored.is_same_state(&object) => {
-                return Replacement { old: Some(stored.clone()), new: Some(stored.clone()) };
+                return (Replacement { old: Some(stored.clone()), new: Some(stored.clone()) }, Some(object));
             }
             Some((slot, stored)) => (slot, Some(std::mem::replace(stored, object.clone()))),
             None => (self.objects.insert(object.clone()), None),
@@ -238,7 +266,7 @@ impl Table {
         for (column, index) in self.indexes.iter_mut().enumerate() {
             index.buckets.set(slot, computed.values(row, column));
         }
-        Replacement { old, new: Some(object) }
+        (Replacement { old, new: Some(object) }, None)
     }
 
     fn remove(&mut self, key: &Key) -> Option<Cached<Erased>> {

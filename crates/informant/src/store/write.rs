@@ -24,7 +24,8 @@ use crate::{Cached, Key, ResourceVersion, object::Erased};
 /// assert_eq!(stock.lister().version(), Some("7".into()));
 /// ```
 pub struct WriteBatch<O> {
-    /// `new` is the object that a write stores; `None` if it removes one. Applying the batch sets `old` to the replaced object.
+    /// `new` is the object that a write stores; `None` if it removes one. Applying the batch sets `old` to the replaced object. If `old` is
+    /// set before, the cache has that object, and the write changes nothing.
     pub(super) writes: Vec<Replacement<Erased>>,
     /// INV-W1: the keys of the writes that remove an object, in the same order.
     pub(super) removed: Vec<Key>,
@@ -81,6 +82,11 @@ impl<O> WriteBatch<O> {
     /// Sets the version that the cache has when the batch is applied. Default: the version does not change.
     pub fn at(&mut self, version: ResourceVersion) {
         self.version = Some(version);
+    }
+
+    /// Adds a write that changes nothing: its result is the object that the cache has already, which is not indexed again.
+    pub(super) fn keep(&mut self, stored: Cached<Erased>) {
+        self.writes.push(Replacement { old: Some(stored), new: None });
     }
 
     /// Keeps a stored object if its replacement is the same state of it: same uid, same version.
