@@ -374,7 +374,7 @@ impl<O> fmt::Debug for Indexer<O> {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
+    use std::{io, sync::atomic::AtomicUsize};
 
     use parking_lot::Mutex;
 
@@ -424,6 +424,33 @@ mod tests {
         let warning = logged();
         assert!(warning.contains(r#"indexes="node, app""#), "{warning}");
         assert_eq!(warning.lines().count(), 1);
+    }
+
+    /// Counts itself when it is dropped, if no reader has to wait meanwhile.
+    struct CountsDrop(Arc<Shared>, Arc<AtomicUsize>);
+
+    impl Drop for CountsDrop {
+        fn drop(&mut self) {
+            if self.0.table.try_read().is_some() {
+                self.1.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[test]
+    fn a_received_object_whose_state_is_stored_already_is_dropped_without_the_table_lock() {
+        let indexer = Indexer::new();
+        let drops = Arc::new(AtomicUsize::new(0));
+        let object = || CountsDrop(Arc::clone(&indexer.shared), Arc::clone(&drops));
+        let identity = Identity::new("shop/web", "u1", 15);
+        indexer.upsert(Cached::new(identity.clone(), object()));
+
+        let mut batch = WriteBatch::new();
+        batch.upsert(Cached::new(identity, object()));
+        batch.keep_same_states();
+        indexer.apply(batch);
+
+        assert_eq!(drops.load(Ordering::Relaxed), 1);
     }
 
     #[test]
