@@ -14,14 +14,15 @@ pub struct IndexFunction<O> {
     object_type: PhantomData<fn(O) -> O>,
 }
 
-/// A named index function whose object type is erased.
+/// A named index function whose object type is erased. Cheap to clone.
+#[derive(Clone)]
 pub(crate) struct AnyIndexFunction {
-    pub(super) name: Arc<str>,
-    values: Box<ValuesOf>,
+    pub(crate) name: Arc<str>,
+    pub(super) values: Arc<ValuesOf>,
 }
 
 /// Calls the callback with each value of an object.
-type ValuesOf = dyn Fn(&Cached<Erased>, &mut dyn FnMut(&str)) + Send + Sync;
+pub(super) type ValuesOf = dyn Fn(&Cached<Erased>, &mut dyn FnMut(&str)) + Send + Sync;
 
 /// A value that an index finds objects by.
 ///
@@ -126,7 +127,7 @@ impl<O> IndexFunction<O> {
                 push(&value.text());
             }
         };
-        let function = AnyIndexFunction { name: name.into(), values: Box::new(values) };
+        let function = AnyIndexFunction { name: name.into(), values: Arc::new(values) };
         Self { function, object_type: PhantomData }
     }
 
@@ -147,16 +148,13 @@ impl AnyIndexFunction {
         let values = |object: &Cached<Erased>, push: &mut dyn FnMut(&str)| {
             push(object.key().namespace().unwrap_or_default());
         };
-        Self { name: super::NAMESPACE_INDEX.into(), values: Box::new(values) }
+        Self { name: super::NAMESPACE_INDEX.into(), values: Arc::new(values) }
     }
 }
 
 impl Computed {
     /// Computes the values of each object (a row) in each index (a column).
-    pub(super) fn new<'a>(
-        objects: impl Iterator<Item = &'a Cached<Erased>>,
-        functions: &[Arc<AnyIndexFunction>],
-    ) -> Self {
+    pub(super) fn new<'a>(objects: impl Iterator<Item = &'a Cached<Erased>>, functions: &[AnyIndexFunction]) -> Self {
         let mut computed = Self::default();
         computed.fill(objects, functions);
         computed
@@ -166,7 +164,7 @@ impl Computed {
     pub(super) fn fill<'a>(
         &mut self,
         objects: impl Iterator<Item = &'a Cached<Erased>>,
-        functions: &[Arc<AnyIndexFunction>],
+        functions: &[AnyIndexFunction],
     ) -> usize {
         self.clear();
         self.columns = functions.len();

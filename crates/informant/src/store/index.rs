@@ -39,7 +39,7 @@ pub struct Index<O, V = String> {
     ///
     /// INV-S5: indexes are never removed or moved, so the position stays valid.
     position: usize,
-    function: Arc<AnyIndexFunction>,
+    function: AnyIndexFunction,
     types: PhantomData<fn(V, O) -> O>,
 }
 
@@ -63,7 +63,7 @@ pub enum NotOneValue {
 }
 
 impl<O, V> Index<O, V> {
-    pub(super) fn new(shared: Arc<Shared>, position: usize, function: Arc<AnyIndexFunction>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, position: usize, function: AnyIndexFunction) -> Self {
         Self { shared, position, function, types: PhantomData }
     }
 
@@ -190,7 +190,7 @@ impl Index<Erased> {
 
 impl<O, V> Clone for Index<O, V> {
     fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.shared), self.position, Arc::clone(&self.function))
+        Self::new(Arc::clone(&self.shared), self.position, self.function.clone())
     }
 }
 

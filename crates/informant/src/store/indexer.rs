@@ -54,7 +54,7 @@ pub struct Indexer<O> {
 struct Writer {
     shared: Arc<Shared>,
     /// INV-S4: the functions of the table's indexes, in the same order.
-    functions: Vec<Arc<AnyIndexFunction>>,
+    functions: Vec<AnyIndexFunction>,
     /// Buffers for the index values of a batch.
     computed: Computed,
     /// The time that index functions may take for each thousand objects (rounded up) before a warning is logged.
@@ -164,8 +164,7 @@ impl<O> Indexer<O> {
     }
 
     pub(crate) fn add_function<V>(&self, function: AnyIndexFunction) -> Result<Index<O, V>, DuplicateIndex> {
-        let function = Arc::new(function);
-        let (position, _) = self.with_writer(|writer| writer.add_indexes(vec![Arc::clone(&function)]))?;
+        let (position, _) = self.with_writer(|writer| writer.add_indexes(vec![function.clone()]))?;
         Ok(Index::new(Arc::clone(&self.shared), position, function))
     }
 
@@ -185,7 +184,6 @@ impl<O> Indexer<O> {
         &self,
         functions: Vec<AnyIndexFunction>,
     ) -> Result<Vec<IndexPanic>, DuplicateIndex> {
-        let functions = functions.into_iter().map(Arc::new).collect();
         self.with_writer(|writer| writer.add_indexes(functions)).map(|(_, panics)| panics)
     }
 
@@ -232,7 +230,7 @@ impl Writer {
     }
 
     /// Returns the position of the first added index, and the panics of index functions on stored objects.
-    fn add_indexes(&mut self, added: Vec<Arc<AnyIndexFunction>>) -> Result<(usize, Vec<IndexPanic>), DuplicateIndex> {
+    fn add_indexes(&mut self, added: Vec<AnyIndexFunction>) -> Result<(usize, Vec<IndexPanic>), DuplicateIndex> {
         for (position, function) in added.iter().enumerate() {
             let mut others = self.functions.iter().chain(&added[..position]);
             if others.any(|other| other.name == function.name) {
@@ -258,7 +256,7 @@ impl Writer {
 
     /// Logs a warning if index functions took so long for the objects of one batch that they must have blocked: the cache and its
     /// handlers wait for them. The time is measured per batch, so the warning names all indexes of the cache.
-    fn warn_if_slow(&self, functions: &[Arc<AnyIndexFunction>], objects: usize, took: Duration) {
+    fn warn_if_slow(&self, functions: &[AnyIndexFunction], objects: usize, took: Duration) {
         if !is_slow(objects, took, self.slow_after) {
             return;
         }
@@ -319,7 +317,10 @@ impl<O> Indexer<O> {
             let table = self.shared.table.read();
             table.check_invariants();
             for (position, function) in writer.functions.iter().enumerate() {
-                assert!(table.index_at(position).is_some_and(|index| Arc::ptr_eq(&index.function, function)), "INV-S4");
+                assert!(
+                    table.index_at(position).is_some_and(|index| Arc::ptr_eq(&index.function.values, &function.values)),
+                    "INV-S4"
+                );
             }
         });
     }
@@ -340,8 +341,7 @@ impl<O> IndexerBuilder<O> {
 
     /// Makes the cache.
     pub fn build(self) -> Indexer<O> {
-        let functions: Vec<_> =
-            self.has_namespace_index.then(|| Arc::new(AnyIndexFunction::by_namespace())).into_iter().collect();
+        let functions: Vec<_> = self.has_namespace_index.then(AnyIndexFunction::by_namespace).into_iter().collect();
         let mut table = Table::default();
         table.add_indexes(functions.iter().cloned().map(TableIndex::new).collect());
         let table = RwLock::new(Arc::new(table));

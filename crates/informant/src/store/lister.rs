@@ -144,7 +144,7 @@ impl<O> Lister<O> {
     pub fn index(&self, name: &str) -> Result<Index<O>, UnknownIndex> {
         self.shared.read(|table| {
             let (position, index) = table.find_index(name)?;
-            Ok(Index::new(Arc::clone(&self.shared), position, Arc::clone(&index.function)))
+            Ok(Index::new(Arc::clone(&self.shared), position, index.function.clone()))
         })
     }
 
@@ -244,7 +244,7 @@ pub(super) fn in_namespace<O>(namespace: &str, (objects, is_scan): (Vec<Cached<E
 }
 
 /// Reads the labels after the list was made: reading them may be users' code, for which no reader or writer must wait.
-pub(crate) fn select<O: Labelled + 'static>(
+pub(super) fn select<O: Labelled + 'static>(
     selector: LabelSelector,
     list: impl FnOnce() -> Vec<Cached<O>>,
 ) -> Vec<Cached<O>> {

@@ -24,7 +24,6 @@ pub(crate) use compute::AnyIndexFunction;
 pub use compute::{IndexFunction, IndexPanic, IndexValue, IndexValues, LookupValue};
 pub use index::{Index, NotOneValue};
 pub use indexer::{DuplicateIndex, Indexer, IndexerBuilder};
-pub(crate) use lister::select;
 pub use lister::{Lister, NamespaceLister, NotFound};
 pub use lookup::Lookup;
 pub use selector::{ApiSelectorError, LabelSelector, ParseSelectorError, SelectorProblem};

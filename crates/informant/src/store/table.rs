@@ -30,7 +30,7 @@ pub(super) struct Table {
 
 /// One index: its function and its values.
 pub(super) struct TableIndex {
-    pub(super) function: Arc<AnyIndexFunction>,
+    pub(super) function: AnyIndexFunction,
     pub(super) buckets: Buckets,
 }
 
@@ -224,7 +224,7 @@ impl Table {
         }
         let end = self.objects.end() + writes;
         let copy_index = |index: &TableIndex| TableIndex {
-            function: Arc::clone(&index.function),
+            function: index.function.clone(),
             buckets: index.buckets.copy_with_room(end, values),
         };
         Self {
@@ -237,7 +237,7 @@ impl Table {
     /// Returns a copy without empty slots.
     fn compacted(&self) -> Self {
         let mut copy = Self { version: self.version.clone(), ..Self::default() };
-        copy.indexes = self.indexes.iter().map(|index| TableIndex::new(Arc::clone(&index.function))).collect();
+        copy.indexes = self.indexes.iter().map(|index| TableIndex::new(index.function.clone())).collect();
         for (old, object) in self.objects.occupied() {
             let new = copy.objects.insert(object.clone());
             for (index, copied) in self.indexes.iter().zip(&mut copy.indexes) {
@@ -301,7 +301,7 @@ impl<O> Keyed for Cached<O> {
 }
 
 impl TableIndex {
-    pub(super) fn new(function: Arc<AnyIndexFunction>) -> Self {
+    pub(super) fn new(function: AnyIndexFunction) -> Self {
         Self { function, buckets: Buckets::default() }
     }
 }
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn a_copy_of_a_full_table_has_room_for_many_more_writes() {
         let mut table = table_of(20_000);
-        table.add_indexes(vec![TableIndex::new(Arc::new(AnyIndexFunction::by_namespace()))]);
+        table.add_indexes(vec![TableIndex::new(AnyIndexFunction::by_namespace())]);
         let mut copies = 0;
         for _ in 0..100_000 {
             if !table.is_quick(1, 1) {

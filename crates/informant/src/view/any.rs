@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use super::ViewError;
+use super::{Address, ViewError};
 use crate::{
-    Cached, Key,
+    Cached,
     informer::AnyInformer,
     object::Erased,
-    store::{AnyIndexFunction, DuplicateIndex, Index, Lister, Lookup, UnknownIndex},
+    store::{AnyIndexFunction, DuplicateIndex, Index, Lister, Lookup, NamespaceLister, UnknownIndex},
 };
 
 /// Several informers of one kind as one. Cheap to clone.
@@ -99,29 +99,30 @@ impl AnyView {
         self.members.iter().map(|member| &member.informer)
     }
 
-    /// Returns the member that covers this key, whether or not the object exists.
-    pub(super) fn member_of(&self, cluster: Option<&Arc<str>>, key: &Key) -> Option<&Member> {
+    /// Returns the member that covers this address, whether or not the object exists.
+    pub(super) fn informer_of(&self, address: &impl Address) -> Option<&AnyInformer> {
         let at = |namespace| {
-            let place = (cluster.map(|cluster| &**cluster), namespace);
+            let place = (address.cluster().map(|cluster| &**cluster), namespace);
             self.members.binary_search_by(|member| member.place().cmp(&place)).ok()
         };
-        let position = key.namespace().and_then(|namespace| at(Some(namespace))).or_else(|| at(None))?;
-        self.members.get(position)
+        let namespace = address.key().namespace();
+        let position = namespace.and_then(|namespace| at(Some(namespace))).or_else(|| at(None))?;
+        Some(&self.members[position].informer)
     }
 
     pub(super) fn listers(&self) -> impl Iterator<Item = &Lister<Erased>> {
         self.informers().map(AnyInformer::lister)
     }
 
-    pub(super) fn list(&self) -> Vec<Cached<Erased>> {
-        self.listers().flat_map(Lister::list).collect()
+    /// Returns the listers of one namespace, of the members that may have it. An empty name means all namespaces.
+    pub(super) fn namespace_listers<O>(&self, namespace: &str) -> impl Iterator<Item = NamespaceLister<O>> {
+        let may_have = move |own: Option<&str>| namespace.is_empty() || own.is_none_or(|own| own == namespace);
+        let members = self.members.iter().filter(move |member| may_have(member.namespace.as_deref()));
+        members.map(move |member| member.informer.lister().typed().namespace(namespace))
     }
 
-    /// Returns the objects of one namespace, of the members that may have it. An empty name means all namespaces.
     pub(super) fn list_in(&self, namespace: &str) -> Vec<Cached<Erased>> {
-        let may_have = |own: Option<&str>| namespace.is_empty() || own.is_none_or(|own| own == namespace);
-        let members = self.members.iter().filter(|member| may_have(member.namespace.as_deref()));
-        members.flat_map(|member| member.informer.lister().namespace(namespace).list()).collect()
+        self.namespace_listers(namespace).flat_map(|lister| lister.list()).collect()
     }
 
     pub(super) fn by_indexes(&self, lookups: &[Lookup]) -> Result<Vec<Cached<Erased>>, UnknownIndex> {
@@ -132,16 +133,12 @@ impl AnyView {
         Ok(found)
     }
 
-    /// Adds an index to all members, with a function for each, unless one of them has an index of that name.
-    pub(super) fn add_index(
-        &self,
-        name: &str,
-        make_function: &dyn Fn() -> AnyIndexFunction,
-    ) -> Result<Vec<Index<Erased>>, DuplicateIndex> {
-        if self.listers().any(|lister| lister.index(name).is_ok()) {
-            return Err(DuplicateIndex { name: name.into() });
+    /// Adds an index to all members, unless one of them has an index of that name.
+    pub(super) fn add_index(&self, function: &AnyIndexFunction) -> Result<Arc<[Index<Erased>]>, DuplicateIndex> {
+        if self.listers().any(|lister| lister.index(&function.name).is_ok()) {
+            return Err(DuplicateIndex { name: Arc::clone(&function.name) });
         }
-        self.informers().map(|informer| informer.add_index(make_function())).collect()
+        self.informers().map(|informer| informer.add_index(function.clone())).collect()
     }
 }
 

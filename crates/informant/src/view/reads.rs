@@ -12,18 +12,14 @@ use crate::{
     object::{Erased, Labelled},
     store::{
         DuplicateIndex, Index, IndexFunction, IndexValue, IndexValues, LabelSelector, Lister, Lookup, LookupValue,
-        NotFound, UnknownIndex, select,
+        NotFound, UnknownIndex,
     },
 };
 
 impl<O, A: Address> View<O, A> {
-    fn lister_of(&self, address: &A) -> Option<&Lister<Erased>> {
-        self.view.member_of(address.cluster(), address.key()).map(|member| member.informer.lister())
-    }
-
     /// The object with a key: a [`Key`](crate::Key), or a [`ClusterKey`](crate::ClusterKey) in a view of several clusters.
     pub fn get(&self, address: &A) -> Option<Cached<O>> {
-        self.lister_of(address)?.get(address.key()).map(Cached::typed)
+        self.view.informer_of(address)?.lister().get(address.key()).map(Cached::typed)
     }
 
     /// The object with a key, or an error that names it.
@@ -32,8 +28,8 @@ impl<O, A: Address> View<O, A> {
     ///
     /// When no member has the object.
     pub fn require(&self, address: &A) -> Result<Cached<O>, NotFound> {
-        match self.lister_of(address) {
-            Some(lister) => lister.require(address.key()).map(Cached::typed),
+        match self.view.informer_of(address) {
+            Some(informer) => informer.lister().require(address.key()).map(Cached::typed),
             None => Err(NotFound::elsewhere(Arc::clone(&self.view.name), address.cluster(), address.key())),
         }
     }
@@ -51,7 +47,7 @@ impl<O, A: Address> View<O, A> {
 impl<O, A> View<O, A> {
     /// All objects.
     pub fn list(&self) -> Vec<Cached<O>> {
-        Cached::all_typed(self.view.list())
+        self.list_in("")
     }
 
     /// The number of objects.
@@ -74,7 +70,7 @@ impl<O, A> View<O, A> {
     where
         O: Labelled + 'static,
     {
-        select(selector, || self.list_in(namespace))
+        self.view.namespace_listers::<O>(namespace).flat_map(|lister| lister.select(selector.clone())).collect()
     }
 
     /// The objects whose labels match; see [`Lister::select`].
@@ -83,7 +79,7 @@ impl<O, A> View<O, A> {
     where
         O: Labelled + 'static,
     {
-        select(selector, || self.list())
+        self.select_in("", selector)
     }
 
     /// The objects that have a value in an index that all members have.
@@ -109,8 +105,7 @@ impl<O, A> View<O, A> {
         &self,
         lookups: impl IntoIterator<Item = impl Into<Lookup>>,
     ) -> Result<Vec<Cached<O>>, UnknownIndex> {
-        let lookups: Vec<Lookup> = lookups.into_iter().map(Into::into).collect();
-        self.view.by_indexes(&lookups).map(Cached::all_typed)
+        self.view.by_indexes(&Lookup::collect(lookups)).map(Cached::all_typed)
     }
 
     /// Adds an index to all members, at any time; see [`Indexer::add_index`](crate::store::Indexer::add_index).
@@ -134,13 +129,8 @@ impl<O, A> View<O, A> {
         I: IndexValues<Value = V>,
         V: IndexValue,
     {
-        let values = Arc::new(values);
-        let function = || {
-            let values = Arc::clone(&values);
-            IndexFunction::new(name, move |object: &Cached<O>| values(object)).into_any()
-        };
-        let indexes = self.view.add_index(name, &function)?;
-        Ok(ViewIndex { indexes: indexes.into(), types: PhantomData })
+        let indexes = self.view.add_index(&IndexFunction::new(name, values).into_any())?;
+        Ok(ViewIndex { indexes, types: PhantomData })
     }
 }
 

@@ -88,7 +88,7 @@ impl<O, A: Address> View<O, A> {
         version: &ResourceVersion,
         within: Duration,
     ) -> Result<Option<Cached<O>>, WaitError> {
-        let informer = self.view.informer_of(address)?;
+        let informer = self.view.require_informer(address)?;
         Ok(informer.wait_for(address.key(), version, within).await?.map(Cached::typed))
     }
 
@@ -126,7 +126,7 @@ impl<O, A: Address> View<O, A> {
         within: Duration,
     ) -> Result<Option<Cached<O>>, WaitError> {
         let condition = |object: Option<&Cached<Erased>>| condition(object.map(Cached::typed_ref));
-        let informer = self.view.informer_of(address)?;
+        let informer = self.view.require_informer(address)?;
         Ok(informer.wait_until(address.key(), condition, within).await?.map(Cached::typed))
     }
 }
@@ -170,7 +170,7 @@ impl<O> View<O> {
     ///
     /// As for `SharedInformer::wait_until_gone`; and if the view does not cover the object's namespace.
     pub async fn wait_until_gone(&self, deleted: &Identity, within: Duration) -> Result<(), WaitError> {
-        self.view.informer_of(&deleted.key)?.wait_until_gone(deleted, within).await
+        self.view.require_informer(&deleted.key)?.wait_until_gone(deleted, within).await
     }
 }
 
@@ -187,11 +187,10 @@ impl AnyView {
         try_join_all(self.informers().map(|informer| informer.caught_up_to(version, within))).await.map(drop)
     }
 
-    /// The member that covers this address, whether or not the object exists.
-    fn informer_of(&self, address: &impl Address) -> Result<&AnyInformer, WaitError> {
-        let member = self.member_of(address.cluster(), address.key());
-        let elsewhere = || WaitError::OutsideView { view: Arc::clone(&self.name), address: address.to_string() };
-        member.map(|member| &member.informer).ok_or_else(elsewhere)
+    /// Returns the member that covers this address, or the error of a wait on a view that does not cover it.
+    fn require_informer(&self, address: &impl Address) -> Result<&AnyInformer, WaitError> {
+        let outside = || WaitError::OutsideView { view: Arc::clone(&self.name), address: address.to_string() };
+        self.informer_of(address).ok_or_else(outside)
     }
 
     fn cloned_informers(&self) -> Vec<AnyInformer> {
