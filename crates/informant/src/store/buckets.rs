@@ -60,7 +60,7 @@ impl Buckets {
         }
         let old = std::mem::take(&mut self.values_of[position]);
         only_in(&values, &old).for_each(|id| self.bucket_mut(id).slots.insert(slot));
-        only_in(&old, &values).for_each(|id| self.leave(id, slot));
+        only_in(&old, &values).for_each(|id| self.remove_slot(id, slot));
         self.values_of[position] = values;
     }
 
@@ -141,7 +141,7 @@ impl Buckets {
     }
 
     /// Removes a slot from a bucket, and the bucket if it is then empty.
-    fn leave(&mut self, id: ValueId, slot: Slot) {
+    fn remove_slot(&mut self, id: ValueId, slot: Slot) {
         let bucket = self.bucket_mut(id);
         bucket.slots.remove(slot);
         if bucket.slots.len() > 0 {

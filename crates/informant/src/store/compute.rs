@@ -232,24 +232,21 @@ impl<T: IndexValue + ?Sized> IndexValue for &T {
     }
 }
 
-macro_rules! index_value_as_str {
-    ($($type:ty => $as_str:ident),* $(,)?) => {$(
+macro_rules! index_values {
+    ($value:ident => $text:expr, for $($type:ty),*) => {$(
         impl IndexValue for $type {
             fn text(&self) -> Cow<'_, str> {
-                Cow::Borrowed(self.$as_str())
+                let $value = self;
+                $text
             }
         }
     )*};
 }
 
-index_value_as_str! {
-    String => as_str,
-    Cow<'_, str> => as_ref,
-    Arc<str> => as_ref,
-    Box<str> => as_ref,
-    Key => as_str,
-    Uid => as_str,
-}
+index_values!(value => Cow::Borrowed(value), for str, String, Cow<'_, str>, Arc<str>, Box<str>);
+index_values!(value => Cow::Borrowed(value.as_str()), for Key, Uid);
+index_values!(value => Cow::Owned(value.to_string()), for bool, char, std::net::IpAddr);
+index_values!(value => Cow::Owned(value.to_string()), for u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize);
 
 macro_rules! lookup_values {
     ($($looked_up:ty => $($value:ty),*;)*) => {$($(
@@ -268,21 +265,3 @@ lookup_values! {
     Uid => String, &str, Cow<'_, str>, Arc<str>, Box<str>;
     Key => String, &str, Cow<'_, str>, Arc<str>, Box<str>;
 }
-
-impl IndexValue for str {
-    fn text(&self) -> Cow<'_, str> {
-        Cow::Borrowed(self)
-    }
-}
-
-macro_rules! index_value_as_display {
-    ($($type:ty),*) => {$(
-        impl IndexValue for $type {
-            fn text(&self) -> Cow<'_, str> {
-                Cow::Owned(self.to_string())
-            }
-        }
-    )*};
-}
-
-index_value_as_display!(bool, char, u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, std::net::IpAddr);

@@ -4,8 +4,9 @@
 //! - **Out:** shared objects, by key, namespace, labels or index; snapshots; the objects that each write replaced.
 //! - **Knows nothing of:** queues, handlers, sources.
 //!
-//! [`Indexer`] writes; [`Lister`] and [`Index`] read. A reader waits only while a few thousand entries are written or a pointer is swapped:
-//! index functions run, large batches are built and old objects are freed while readers go on.
+//! [`Indexer`] writes. Each read is a function of the table: [`Lister`], [`NamespaceLister`] and [`Index`] call it under the table lock, a
+//! [`Snapshot`] without a lock. A reader waits only while a few thousand entries are written or a pointer is swapped: index functions run,
+//! large batches are built and old objects are freed while readers go on.
 
 mod buckets; // the objects that have one index value
 mod compute; // runs index functions

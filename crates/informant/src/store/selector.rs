@@ -233,28 +233,24 @@ type Parsed<T> = Result<T, SelectorProblem>;
 
 impl<'a> Parser<'a> {
     fn requirements(&mut self) -> Parsed<Vec<Expression>> {
-        self.skip_space();
-        if self.rest().is_empty() {
-            return Ok(Vec::new());
+        let mut requirements = Vec::new();
+        if self.is_at_end() {
+            return Ok(requirements);
         }
-        let mut requirements = vec![self.requirement()?];
         loop {
-            self.skip_space();
-            match self.rest().is_empty() {
-                true => return Ok(requirements),
-                false if self.take(",") => requirements.push(self.requirement()?),
-                false => return Err(SelectorProblem::ExpectedComma),
+            requirements.push(self.requirement()?);
+            if self.is_at_end() {
+                return Ok(requirements);
             }
+            self.expect(",", SelectorProblem::ExpectedComma)?;
         }
     }
 
     fn requirement(&mut self) -> Parsed<Expression> {
-        self.skip_space();
         if self.take("!") {
             return self.key().map(Expression::DoesNotExist);
         }
         let key = self.key()?;
-        self.skip_space();
         if self.take("!=") {
             return Ok(Expression::NotEqual(key, self.value()?));
         }
@@ -274,44 +270,36 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn key(&mut self) -> Parsed<String> {
-        self.checked_word(is_key, SelectorProblem::InvalidKey)
-    }
-
-    fn value(&mut self) -> Parsed<String> {
-        self.checked_word(is_value, SelectorProblem::InvalidValue)
-    }
-
     /// A list in parentheses. As in Kubernetes, nothing between commas is the empty value.
     fn values(&mut self) -> Parsed<BTreeSet<String>> {
-        self.skip_space();
-        if !self.take("(") {
-            return Err(SelectorProblem::ExpectedOpeningParenthesis);
-        }
+        self.expect("(", SelectorProblem::ExpectedOpeningParenthesis)?;
         let mut values = BTreeSet::new();
         loop {
             values.insert(self.value()?);
-            self.skip_space();
             if self.take(")") {
                 return Ok(values);
             }
-            if !self.take(",") {
-                return Err(SelectorProblem::ExpectedClosingParenthesis);
-            }
+            self.expect(",", SelectorProblem::ExpectedClosingParenthesis)?;
         }
     }
 
-    fn checked_word(&mut self, is_valid: impl FnOnce(&str) -> bool, problem: SelectorProblem) -> Parsed<String> {
+    fn key(&mut self) -> Parsed<String> {
+        self.valid_word(is_key, SelectorProblem::InvalidKey)
+    }
+
+    fn value(&mut self) -> Parsed<String> {
+        self.valid_word(is_value, SelectorProblem::InvalidValue)
+    }
+
+    fn valid_word(&mut self, is_valid: impl FnOnce(&str) -> bool, problem: SelectorProblem) -> Parsed<String> {
         self.skip_space();
         let start = self.at;
         let word = self.word();
-        match is_valid(word) {
-            true => Ok(word.to_owned()),
-            false => {
-                self.at = start;
-                Err(problem)
-            }
+        if is_valid(word) {
+            return Ok(word.to_owned());
         }
+        self.at = start;
+        Err(problem)
     }
 
     /// Everything up to white space or a character that has a meaning of its own.
@@ -323,12 +311,23 @@ impl<'a> Parser<'a> {
         word
     }
 
+    fn expect(&mut self, token: &str, problem: SelectorProblem) -> Parsed<()> {
+        if self.take(token) { Ok(()) } else { Err(problem) }
+    }
+
+    /// Skips white space, and the token if it is next.
     fn take(&mut self, token: &str) -> bool {
+        self.skip_space();
         let is_next = self.rest().starts_with(token);
         if is_next {
             self.at += token.len();
         }
         is_next
+    }
+
+    fn is_at_end(&mut self) -> bool {
+        self.skip_space();
+        self.rest().is_empty()
     }
 
     fn skip_space(&mut self) {

@@ -1,4 +1,4 @@
-//! Reading a view: the objects of all its members together.
+//! Reading a view: the objects of all its members together, read through the listers of the members.
 //!
 //! - **In:** keys or cluster keys, namespaces, label selectors, index values.
 //! - **Out:** shared objects of all members.
@@ -70,7 +70,7 @@ impl<O, A> View<O, A> {
     where
         O: Labelled + 'static,
     {
-        self.view.namespace_listers::<O>(namespace).flat_map(|lister| lister.select(selector.clone())).collect()
+        self.view.namespace_listers::<O>(namespace).flat_map(move |lister| lister.select(selector.clone())).collect()
     }
 
     /// The objects whose labels match; see [`Lister::select`].
