@@ -215,10 +215,9 @@ impl Writer {
         for missing in table.iter().filter(|object| is_missing(object.typed_ref())) {
             batch.remove(missing.key().clone());
         }
-        for (position, object) in relist.objects.iter().enumerate() {
-            let (key, object) = (object.key(), object.erase_ref());
-            match table.get(key) {
-                _ if last.get(key) != Some(&position) => {}
+        let listed = relist.objects.iter().map(Cached::erase_ref).enumerate();
+        for (_, object) in listed.filter(|(position, object)| last.get(object.key()) == Some(position)) {
+            match table.get(object.key()) {
                 Some(stored) if Cached::ptr_eq(stored, object) => batch.keep(stored.clone()),
                 Some(_) | None => batch.upsert(object.clone()),
             }

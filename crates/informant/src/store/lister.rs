@@ -204,10 +204,8 @@ impl<O> Lister<O> {
 impl<O> NamespaceLister<O> {
     /// The object with a name. If the namespace is empty, the cluster-scoped object with that name.
     pub fn get(&self, name: &str) -> Option<Cached<O>> {
-        self.lister
-            .shared
-            .read(|table| table.get_parts(KeyParts::new(&self.namespace, name)).cloned())
-            .map(Cached::typed)
+        let key = KeyParts::new(&self.namespace, name);
+        self.lister.shared.read(|table| table.get_parts(key).cloned()).map(Cached::typed)
     }
 
     /// The object with a name, or an error that names it.
