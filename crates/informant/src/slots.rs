@@ -1,10 +1,10 @@
 //! Values in numbered slots, which are found by key or by number.
 //!
-//! - **In:** values that have a key.
+//! - **In:** values that have a key, or another hash.
 //! - **Out:** the number of a value's slot, and the value of a slot.
 //! - **Knows nothing of:** what the values are.
 //!
-//! Queues and the cache use it. The number of a slot takes four bytes, needs no hash to find the value, and stays the same while the value
+//! Queues, the cache and its indexes use it. The number of a slot takes four bytes, needs no hash to find the value, and stays the same while the value
 //! changes, so that queue orders, batches and indexes can refer to it.
 
 use hashbrown::{Equivalent, HashTable};
@@ -19,33 +19,47 @@ pub(crate) trait Keyed {
     fn key(&self) -> &Key;
 }
 
-/// Values by key, in numbered slots.
+/// A value with a hash for hash tables. The hash must not change while the value is in a slot.
+pub(crate) trait Hashed {
+    fn table_hash(&self) -> u64;
+}
+
+impl<T: Keyed> Hashed for T {
+    fn table_hash(&self) -> u64 {
+        self.key().table_hash()
+    }
+}
+
+/// Values in numbered slots, found by number or by hash.
 pub(crate) struct Slots<T> {
     values: Vec<Option<T>>,
 
     /// INV-S1: exactly the empty slots.
     free: Vec<Slot>,
 
-    /// INV-S2: finds exactly the slots in use, by the keys of their values.
-    by_key: HashTable<Slot>,
+    /// INV-S2: finds exactly the slots in use, by the hashes of their values.
+    by_hash: HashTable<Slot>,
 }
 
 impl<T: Keyed> Slots<T> {
     pub(crate) fn find(&self, key: &Key) -> Option<Slot> {
-        self.find_hashed(key, key.table_hash())
+        self.find_hashed(key.table_hash(), |value| value.key() == key)
     }
 
     pub(crate) fn find_parts(&self, key: KeyParts<'_>) -> Option<Slot> {
-        self.find_hashed(&key, key.table_hash())
+        self.find_hashed(key.table_hash(), |value| key.equivalent(value.key()))
+    }
+}
+
+impl<T: Hashed> Slots<T> {
+    /// Returns the slot of the value that has this hash and that `is_wanted` accepts.
+    pub(crate) fn find_hashed(&self, hash: u64, is_wanted: impl Fn(&T) -> bool) -> Option<Slot> {
+        self.by_hash.find(hash, |&slot| is_wanted(value_at(&self.values, slot))).copied()
     }
 
-    fn find_hashed(&self, key: &impl Equivalent<Key>, hash: u64) -> Option<Slot> {
-        self.by_key.find(hash, |&slot| key.equivalent(key_at(&self.values, slot))).copied()
-    }
-
-    /// Puts a value into a free slot. No other value may have its key.
+    /// Puts a value into a free slot. No equal value may be in another slot.
     pub(crate) fn insert(&mut self, value: T) -> Slot {
-        let hash = value.key().table_hash();
+        let hash = value.table_hash();
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.values[slot as usize] = Some(value);
@@ -53,18 +67,18 @@ impl<T: Keyed> Slots<T> {
             }
             None => {
                 self.values.push(Some(value));
-                Slot::try_from(self.values.len() - 1).expect("there are less than 2^32 objects")
+                Slot::try_from(self.values.len() - 1).expect("there are less than 2^32 values")
             }
         };
         let values = &self.values;
-        self.by_key.insert_unique(hash, slot, |&slot| key_at(values, slot).table_hash());
+        self.by_hash.insert_unique(hash, slot, |&slot| value_at(values, slot).table_hash());
         slot
     }
 
     /// Removes the value of a slot.
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<T> {
         let value = self.values[slot as usize].take()?;
-        if let Ok(entry) = self.by_key.find_entry(value.key().table_hash(), |&other| other == slot) {
+        if let Ok(entry) = self.by_hash.find_entry(value.table_hash(), |&other| other == slot) {
             entry.remove();
         }
         self.free.push(slot);
@@ -80,7 +94,7 @@ impl<T: Keyed> Slots<T> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.by_key.len()
+        self.by_hash.len()
     }
 
     /// Returns the number of slots, in use or not.
@@ -102,7 +116,7 @@ impl<T: Keyed> Slots<T> {
     /// Returns the number of values that can be added without an allocation.
     pub(crate) fn room(&self) -> usize {
         let in_slots = self.values.capacity() - self.values.len() + self.free.len();
-        in_slots.min(self.by_key.capacity() - self.by_key.len())
+        in_slots.min(self.by_hash.capacity() - self.by_hash.len())
     }
 
     /// Returns a copy in which this number of values can be added without an allocation.
@@ -113,9 +127,9 @@ impl<T: Keyed> Slots<T> {
         let added = grown(self.room(), added, self.values.len());
         let mut values = Vec::with_capacity(self.values.capacity().max(self.values.len() + added));
         values.extend_from_slice(&self.values);
-        let mut by_key = self.by_key.clone();
-        by_key.reserve(added, |&slot| key_at(&values, slot).table_hash());
-        Self { values, free: self.free.clone(), by_key }
+        let mut by_hash = self.by_hash.clone();
+        by_hash.reserve(added, |&slot| value_at(&values, slot).table_hash());
+        Self { values, free: self.free.clone(), by_hash }
     }
 
     /// Returns the values, in no order.
@@ -136,9 +150,9 @@ impl<T: Keyed> Slots<T> {
         let empty = (0..).zip(&self.values).filter(|(_, value)| value.is_none());
         assert_eq!(free, empty.map(|(slot, _)| slot).collect(), "INV-S1");
         assert_eq!(free.len(), self.free.len(), "INV-S1");
-        assert_eq!(self.by_key.len() + self.free.len(), self.values.len(), "INV-S2");
+        assert_eq!(self.by_hash.len() + self.free.len(), self.values.len(), "INV-S2");
         for (slot, value) in self.occupied() {
-            assert_eq!(self.find(value.key()), Some(slot), "INV-S2");
+            assert_eq!(self.find_hashed(value.table_hash(), |other| std::ptr::eq(other, value)), Some(slot), "INV-S2");
         }
     }
 }
@@ -149,13 +163,13 @@ pub(crate) fn grown(room: usize, added: usize, size: usize) -> usize {
     if added <= room { 0 } else { added.max(size / 2) }
 }
 
-fn key_at<T: Keyed>(values: &[Option<T>], slot: Slot) -> &Key {
-    values[slot as usize].as_ref().expect("INV-S2").key()
+fn value_at<T>(values: &[Option<T>], slot: Slot) -> &T {
+    values[slot as usize].as_ref().expect("INV-S2")
 }
 
 impl<T> Default for Slots<T> {
     fn default() -> Self {
-        Self { values: Vec::new(), free: Vec::new(), by_key: HashTable::new() }
+        Self { values: Vec::new(), free: Vec::new(), by_hash: HashTable::new() }
     }
 }
 
@@ -177,7 +191,7 @@ mod tests {
     }
 
     fn capacities(slots: &Slots<Key>) -> (usize, usize) {
-        (slots.values.capacity(), slots.by_key.num_buckets())
+        (slots.values.capacity(), slots.by_hash.num_buckets())
     }
 
     #[test]

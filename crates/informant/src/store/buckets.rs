@@ -1,14 +1,17 @@
 //! One index as plain data: the slots of each value, and the values of each slot.
 
-use std::{hash::BuildHasher, sync::Arc};
+use std::{
+    hash::BuildHasher,
+    sync::{Arc, LazyLock},
+};
 
-use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
+use hashbrown::{DefaultHashBuilder, HashSet};
 use smallvec::SmallVec;
 
-use crate::slots::{Slot, grown};
+use crate::slots::{Hashed, Slot, Slots, grown};
 
-/// Names a value within one index.
-type ValueId = u32;
+/// The number of a value's bucket, which names the value within one index.
+type ValueId = Slot;
 
 /// Lists longer than this are searched with a hash table.
 const FEW: usize = 16;
@@ -22,17 +25,10 @@ pub(super) struct Buckets {
     values_of: Vec<SmallVec<[ValueId; 4]>>,
 
     /// INV-X2: no bucket is empty.
-    buckets: Vec<Option<Bucket>>,
-
-    /// Numbers of `buckets` that are not in use.
-    free: Vec<ValueId>,
-
-    /// INV-X3: finds exactly the buckets that are in use, by their text.
-    by_text: HashTable<ValueId>,
-
-    hasher: DefaultHashBuilder,
+    buckets: Slots<Bucket>,
 }
 
+/// A value, and the slots of the objects that have it.
 #[derive(Clone)]
 struct Bucket {
     text: Arc<str>,
@@ -64,15 +60,9 @@ impl Buckets {
         self.values_of[position] = values;
     }
 
-    /// Returns the number of values that can be added without an allocation of the tables.
-    fn room(&self) -> usize {
-        let for_buckets = self.buckets.capacity() - self.buckets.len() + self.free.len();
-        for_buckets.min(self.by_text.capacity() - self.by_text.len())
-    }
-
     /// Returns true if this number of values, of slots below `end`, can be added without an allocation of the tables.
     pub(super) fn has_room(&self, end: usize, values: usize) -> bool {
-        values <= self.room() && end <= self.values_of.capacity()
+        values <= self.buckets.room() && end <= self.values_of.capacity()
     }
 
     /// Returns a copy in which this number of values, of slots below `end`, can be added without an allocation of the tables.
@@ -81,12 +71,7 @@ impl Buckets {
         let more_slots = grown(self.values_of.capacity() - slots, end.saturating_sub(slots), slots);
         let mut values_of = Vec::with_capacity(self.values_of.capacity().max(slots + more_slots));
         values_of.extend_from_slice(&self.values_of);
-        let more_values = grown(self.room(), values, self.buckets.len());
-        let mut buckets = Vec::with_capacity(self.buckets.capacity().max(self.buckets.len() + more_values));
-        buckets.extend_from_slice(&self.buckets);
-        let (mut by_text, hasher) = (self.by_text.clone(), self.hasher.clone());
-        by_text.reserve(more_values, |&id| hash_of(&hasher, &buckets, id));
-        Self { values_of, buckets, free: self.free.clone(), by_text, hasher }
+        Self { values_of, buckets: self.buckets.copy_with_room(values) }
     }
 
     /// Removes all values of a slot.
@@ -106,7 +91,7 @@ impl Buckets {
 
     /// Returns the values of all slots.
     pub(super) fn texts(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.buckets.iter().flatten().map(|bucket| &bucket.text)
+        self.buckets.iter().map(|bucket| &bucket.text)
     }
 
     /// Returns the values of a slot.
@@ -116,65 +101,42 @@ impl Buckets {
     }
 
     fn find(&self, text: &str) -> Option<ValueId> {
-        let hash = self.hasher.hash_one(text);
-        self.by_text.find(hash, |&id| &*self.bucket(id).text == text).copied()
+        self.buckets.find_hashed(hash_of(text), |bucket| *bucket.text == *text)
     }
 
     fn find_or_add(&mut self, text: &str) -> ValueId {
-        if let Some(id) = self.find(text) {
-            return id;
-        }
-        let bucket = Some(Bucket { text: text.into(), slots: SlotSet::Few(SmallVec::new()) });
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.buckets[id as usize] = bucket;
-                id
-            }
-            None => {
-                self.buckets.push(bucket);
-                ValueId::try_from(self.buckets.len() - 1).expect("an index has less than 2^32 values")
-            }
-        };
-        let Self { by_text, buckets, hasher, .. } = self;
-        by_text.insert_unique(hasher.hash_one(text), id, |&id| hash_of(hasher, buckets, id));
-        id
+        let bucket = || Bucket { text: text.into(), slots: SlotSet::Few(SmallVec::new()) };
+        self.find(text).unwrap_or_else(|| self.buckets.insert(bucket()))
     }
 
     /// Removes a slot from a bucket, and the bucket if it is then empty.
     fn remove_slot(&mut self, id: ValueId, slot: Slot) {
         let bucket = self.bucket_mut(id);
         bucket.slots.remove(slot);
-        if bucket.slots.len() > 0 {
-            return;
+        if bucket.slots.len() == 0 {
+            self.buckets.remove(id);
         }
-        let hash = self.hasher.hash_one(&*self.bucket(id).text);
-        if let Ok(entry) = self.by_text.find_entry(hash, |&other| other == id) {
-            entry.remove();
-        }
-        self.buckets[id as usize] = None;
-        self.free.push(id);
     }
 
     fn bucket(&self, id: ValueId) -> &Bucket {
-        self.buckets[id as usize].as_ref().expect("INV-X1")
+        self.buckets.get(id).expect("INV-X1")
     }
 
     fn bucket_mut(&mut self, id: ValueId) -> &mut Bucket {
-        self.buckets[id as usize].as_mut().expect("INV-X1")
+        self.buckets.get_mut(id).expect("INV-X1")
     }
 
     /// Also returns the values of each slot below `end`.
     #[cfg(test)]
     pub(super) fn check_invariants(&self, end: usize) -> Vec<Vec<&str>> {
-        for (id, bucket) in self.buckets.iter().enumerate() {
-            let Some(bucket) = bucket else { continue };
+        self.buckets.check_invariants();
+        for (id, bucket) in self.buckets.occupied() {
             assert!(bucket.slots.len() > 0, "INV-X2");
-            assert_eq!(self.find(&bucket.text), Some(id as ValueId), "INV-X3");
+            assert_eq!(self.find(&bucket.text), Some(id), "INV-X1");
             for slot in bucket.slots.iter() {
-                assert!(self.values_of[slot as usize].contains(&(id as ValueId)), "INV-X1");
+                assert!(self.values_of[slot as usize].contains(&id), "INV-X1");
             }
         }
-        assert_eq!(self.by_text.len() + self.free.len(), self.buckets.len(), "INV-X3");
         assert!(self.values_of.iter().skip(end).all(SmallVec::is_empty), "INV-X1");
         for (slot, values) in (0..).zip(&self.values_of) {
             assert!(values.iter().all(|&id| self.bucket(id).slots.iter().any(|other| other == slot)), "INV-X1");
@@ -183,8 +145,16 @@ impl Buckets {
     }
 }
 
-fn hash_of(hasher: &DefaultHashBuilder, buckets: &[Option<Bucket>], id: ValueId) -> u64 {
-    hasher.hash_one(&*buckets[id as usize].as_ref().expect("INV-X3").text)
+impl Hashed for Bucket {
+    fn table_hash(&self) -> u64 {
+        hash_of(&self.text)
+    }
+}
+
+fn hash_of(text: &str) -> u64 {
+    // A random seed: values come from users of the cluster, who must not be able to choose colliding ones.
+    static SEED: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
+    SEED.hash_one(text)
 }
 
 /// Removes repeated values, and keeps the order of the others.
