@@ -13,7 +13,7 @@ use crate::slots::{Hashed, Slot, Slots, grown};
 /// The number of a value's bucket, which names the value within one index.
 type ValueId = Slot;
 
-/// Lists longer than this are searched with a hash table.
+/// Sets of more slots than this are hash tables.
 const FEW: usize = 16;
 
 /// The slots of each value, and the values of each slot.
@@ -48,16 +48,26 @@ impl Buckets {
         if self.values(slot).eq(texts.clone()) {
             return;
         }
-        let mut values: SmallVec<[ValueId; 4]> = texts.map(|text| self.find_or_add(text)).collect();
-        remove_repeated(&mut values);
         let position = slot as usize;
         if self.values_of.len() <= position {
             self.values_of.resize_with(position + 1, SmallVec::new);
         }
         let old = std::mem::take(&mut self.values_of[position]);
-        only_in(&values, &old).for_each(|id| self.bucket_mut(id).slots.insert(slot));
-        only_in(&old, &values).for_each(|id| self.remove_slot(id, slot));
-        self.values_of[position] = values;
+        for &id in &old {
+            self.bucket_mut(id).slots.remove(slot);
+        }
+        for text in texts {
+            let id = self.find_or_add(text);
+            // A repeated value is in its bucket already.
+            if self.bucket_mut(id).slots.insert(slot) {
+                self.values_of[position].push(id);
+            }
+        }
+        for id in old {
+            if self.bucket(id).slots.len() == 0 {
+                self.buckets.remove(id);
+            }
+        }
     }
 
     /// Returns true if this number of values, of slots below `end`, can be added without an allocation of the tables.
@@ -109,15 +119,6 @@ impl Buckets {
         self.find(text).unwrap_or_else(|| self.buckets.insert(bucket()))
     }
 
-    /// Removes a slot from a bucket, and the bucket if it is then empty.
-    fn remove_slot(&mut self, id: ValueId, slot: Slot) {
-        let bucket = self.bucket_mut(id);
-        bucket.slots.remove(slot);
-        if bucket.slots.len() == 0 {
-            self.buckets.remove(id);
-        }
-    }
-
     fn bucket(&self, id: ValueId) -> &Bucket {
         self.buckets.get(id).expect("INV-X1")
     }
@@ -157,46 +158,19 @@ fn hash_of(text: &str) -> u64 {
     SEED.hash_one(text)
 }
 
-/// Removes repeated values, and keeps the order of the others.
-fn remove_repeated(values: &mut SmallVec<[ValueId; 4]>) {
-    if values.len() > FEW {
-        let mut seen = HashSet::<ValueId>::new();
-        values.retain(|id| seen.insert(*id));
-        return;
-    }
-    let mut position = 1;
-    while position < values.len() {
-        match values[..position].contains(&values[position]) {
-            true => {
-                values.remove(position);
-            }
-            false => position += 1,
-        }
-    }
-}
-
-/// Returns the values of one list that another does not have.
-fn only_in<'a>(list: &'a [ValueId], other: &'a [ValueId]) -> impl Iterator<Item = ValueId> + use<'a> {
-    let many: Option<HashSet<ValueId>> = (other.len() > FEW).then(|| other.iter().copied().collect());
-    let is_in_other = move |id: &ValueId| match &many {
-        Some(many) => many.contains(id),
-        None => other.contains(id),
-    };
-    list.iter().copied().filter(move |id| !is_in_other(id))
-}
-
 impl SlotSet {
-    fn insert(&mut self, slot: Slot) {
+    /// Returns false if the set has the slot already.
+    fn insert(&mut self, slot: Slot) -> bool {
         match self {
+            Self::Few(slots) if slots.contains(&slot) => return false,
             Self::Few(slots) if slots.len() < FEW => slots.push(slot),
             Self::Few(slots) => {
                 let slots = slots.iter().copied().chain([slot]).collect();
                 *self = Self::Many(Box::new(slots));
             }
-            Self::Many(slots) => {
-                slots.insert(slot);
-            }
+            Self::Many(slots) => return slots.insert(slot),
         }
+        true
     }
 
     fn remove(&mut self, slot: Slot) {
