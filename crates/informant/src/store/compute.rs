@@ -117,11 +117,10 @@ impl<O> IndexFunction<O> {
     /// Values are owned; a function that returns strings borrowed from the object is wrapped in [`index::text`](crate::index::text) or
     /// [`index::texts`](crate::index::texts). The result must depend on the object only. A function that writes to the cache that it
     /// indexes panics, and the panic is reported like any other of an index function.
-    pub fn new<V, I>(name: impl Into<Arc<str>>, values: impl Fn(&Cached<O>) -> I + Send + Sync + 'static) -> Self
-    where
-        I: IndexValues<Value = V>,
-        V: IndexValue,
-    {
+    pub fn new<V: IndexValue, I: IndexValues<Value = V>>(
+        name: impl Into<Arc<str>>,
+        values: impl Fn(&Cached<O>) -> I + Send + Sync + 'static,
+    ) -> Self {
         let values = move |object: &Cached<Erased>, push: &mut dyn FnMut(&str)| {
             for value in values(object.typed_ref()) {
                 push(&value.text());

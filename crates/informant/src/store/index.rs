@@ -73,10 +73,7 @@ impl<O, V> Index<O, V> {
     }
 
     /// The objects with this value, in no particular order.
-    pub fn get<Q>(&self, value: &Q) -> Vec<Cached<O>>
-    where
-        Q: LookupValue<V> + ?Sized,
-    {
+    pub fn get<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> Vec<Cached<O>> {
         // Before the lock: `text` may be users' code.
         let text = value.text();
         Cached::all_typed(self.read(|table, index| table.by_value(index, &text)))
@@ -98,10 +95,7 @@ impl<O, V> Index<O, V> {
     /// assert_eq!(found.len(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn lookup<Q>(&self, value: &Q) -> Lookup
-    where
-        Q: LookupValue<V> + ?Sized,
-    {
+    pub fn lookup<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> Lookup {
         Lookup::new(Arc::clone(&self.function.name), value.text().into_owned())
     }
 
@@ -110,27 +104,22 @@ impl<O, V> Index<O, V> {
     /// # Errors
     ///
     /// When the snapshot was taken before the index was added.
-    pub fn get_in<Q>(&self, snapshot: &Snapshot<O>, value: &Q) -> Result<Vec<Cached<O>>, UnknownIndex>
-    where
-        Q: LookupValue<V> + ?Sized,
-    {
+    pub fn get_in<Q: LookupValue<V> + ?Sized>(
+        &self,
+        snapshot: &Snapshot<O>,
+        value: &Q,
+    ) -> Result<Vec<Cached<O>>, UnknownIndex> {
         snapshot.by_index(self.name(), &value.text())
     }
 
     /// The keys of the objects that have a value, sorted.
-    pub fn keys<Q>(&self, value: &Q) -> Vec<Key>
-    where
-        Q: LookupValue<V> + ?Sized,
-    {
+    pub fn keys<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> Vec<Key> {
         let text = value.text();
         self.read(|table, index| table.keys_by_value(index, &text))
     }
 
     /// The number of objects that have a value.
-    pub fn count<Q>(&self, value: &Q) -> usize
-    where
-        Q: LookupValue<V> + ?Sized,
-    {
+    pub fn count<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> usize {
         let text = value.text();
         self.read(|_, index| index.buckets.count(&text))
     }

@@ -151,15 +151,11 @@ impl<O> Indexer<O> {
     /// # Errors
     ///
     /// When an index with that name exists.
-    pub fn add_index<V, I>(
+    pub fn add_index<V: IndexValue, I: IndexValues<Value = V>>(
         &self,
         name: &str,
         values: impl Fn(&Cached<O>) -> I + Send + Sync + 'static,
-    ) -> Result<Index<O, V>, DuplicateIndex>
-    where
-        I: IndexValues<Value = V>,
-        V: IndexValue,
-    {
+    ) -> Result<Index<O, V>, DuplicateIndex> {
         self.add_function(IndexFunction::new(name, values).into_any())
     }
 

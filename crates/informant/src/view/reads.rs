@@ -6,7 +6,7 @@
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
-use super::{Address, View, any::Member};
+use super::{Address, View};
 use crate::{
     Cached,
     object::{Erased, Labelled},
@@ -36,11 +36,11 @@ impl<O, A: Address> View<O, A> {
 
     /// The keys of all objects.
     pub fn keys(&self) -> Vec<A> {
-        let of_member = |member: &Member| {
-            let cluster = member.cluster.clone();
-            member.informer.lister().keys().into_iter().map(move |key| A::new(cluster.as_ref(), key))
-        };
-        self.view.members.iter().flat_map(of_member).collect()
+        let keys = self.view.members.iter().flat_map(|member| {
+            let keys = member.informer.lister().keys().into_iter();
+            keys.map(|key| A::new(member.cluster.as_ref(), key))
+        });
+        keys.collect()
     }
 }
 
@@ -120,15 +120,11 @@ impl<O, A> View<O, A> {
     /// # Panics
     ///
     /// When it is called from an index function of one of the informers.
-    pub fn add_index<V, I>(
+    pub fn add_index<V: IndexValue, I: IndexValues<Value = V>>(
         &self,
         name: &str,
         values: impl Fn(&Cached<O>) -> I + Send + Sync + 'static,
-    ) -> Result<ViewIndex<O, V>, DuplicateIndex>
-    where
-        I: IndexValues<Value = V>,
-        V: IndexValue,
-    {
+    ) -> Result<ViewIndex<O, V>, DuplicateIndex> {
         let indexes = self.view.add_index(&IndexFunction::new(name, values).into_any())?;
         Ok(ViewIndex { indexes, types: PhantomData })
     }
@@ -143,19 +139,13 @@ pub struct ViewIndex<O, V = String> {
 
 impl<O, V> ViewIndex<O, V> {
     /// The objects that have a value, in no order.
-    pub fn get<Q>(&self, value: &Q) -> Vec<Cached<O>>
-    where
-        Q: LookupValue<V> + ?Sized,
-    {
+    pub fn get<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> Vec<Cached<O>> {
         let text = value.text();
         Cached::all_typed(self.indexes.iter().flat_map(|index| index.get(&*text)).collect())
     }
 
     /// The number of objects that have a value.
-    pub fn count<Q>(&self, value: &Q) -> usize
-    where
-        Q: LookupValue<V> + ?Sized,
-    {
+    pub fn count<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> usize {
         let text = value.text();
         self.indexes.iter().map(|index| index.count(&*text)).sum()
     }
@@ -166,10 +156,7 @@ impl<O, V> ViewIndex<O, V> {
     }
 
     /// A lookup of a value, to be combined with lookups in other indexes; see [`View::by_indexes`].
-    pub fn lookup<Q>(&self, value: &Q) -> Lookup
-    where
-        Q: LookupValue<V> + ?Sized,
-    {
+    pub fn lookup<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> Lookup {
         Lookup::from((self.name(), &*value.text()))
     }
 
