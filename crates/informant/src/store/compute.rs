@@ -100,7 +100,7 @@ pub struct IndexPanic {
 
 /// The values of many objects in many indexes, in three buffers that are reused.
 #[derive(Default)]
-pub(super) struct Computed {
+pub(super) struct ComputedValues {
     /// The texts of all values, one after the other.
     texts: String,
     /// The range of each value in `texts`.
@@ -151,7 +151,7 @@ impl AnyIndexFunction {
     }
 }
 
-impl Computed {
+impl ComputedValues {
     /// Computes the values of each object (a row) in each index (a column).
     pub(super) fn new<'a>(objects: impl Iterator<Item = &'a Cached<Erased>>, functions: &[AnyIndexFunction]) -> Self {
         let mut computed = Self::default();

@@ -8,8 +8,8 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 
 use super::{
     IndexPanic, Lookup, LookupValue, Snapshot, UnknownIndex,
-    compute::{AnyIndexFunction, Computed},
-    indexer::Shared,
+    cache::Cache,
+    compute::{AnyIndexFunction, ComputedValues},
     table::{Table, TableIndex},
 };
 use crate::{Cached, Key, object::Erased};
@@ -34,7 +34,7 @@ use crate::{Cached, Key, object::Erased};
 /// assert_eq!(by_port.get(&22).len(), 0);
 /// ```
 pub struct Index<O, V = String> {
-    shared: Arc<Shared>,
+    cache: Arc<Cache>,
     /// The position of the index in the table.
     ///
     /// INV-S5: indexes are never removed or moved, so the position stays valid.
@@ -63,8 +63,8 @@ pub enum NotOneValue {
 }
 
 impl<O, V> Index<O, V> {
-    pub(super) fn new(shared: Arc<Shared>, position: usize, function: AnyIndexFunction) -> Self {
-        Self { shared, position, function, types: PhantomData }
+    pub(super) fn new(cache: Arc<Cache>, position: usize, function: AnyIndexFunction) -> Self {
+        Self { cache, position, function, types: PhantomData }
     }
 
     /// The index's name.
@@ -157,8 +157,9 @@ impl<O, V> Index<O, V> {
         }
     }
 
-    fn values_of(&self, object: &Cached<O>) -> Result<Computed, IndexPanic> {
-        let mut computed = Computed::new(std::iter::once(object.erase_ref()), std::slice::from_ref(&self.function));
+    fn values_of(&self, object: &Cached<O>) -> Result<ComputedValues, IndexPanic> {
+        let mut computed =
+            ComputedValues::new(std::iter::once(object.erase_ref()), std::slice::from_ref(&self.function));
         match computed.panics.pop() {
             None => Ok(computed),
             Some(panic) => Err(panic),
@@ -166,25 +167,25 @@ impl<O, V> Index<O, V> {
     }
 
     fn read<R>(&self, read: impl FnOnce(&Table, &TableIndex) -> R) -> R {
-        self.shared.read(|table| read(table, table.index_at(self.position).expect("INV-S5")))
+        self.cache.read(|table| read(table, table.index_at(self.position).expect("INV-S5")))
     }
 }
 
 impl Index<Erased> {
     /// Restores the types, as [`Cached::typed`] does.
     pub(crate) fn typed<O, V>(self) -> Index<O, V> {
-        Index::new(self.shared, self.position, self.function)
+        Index::new(self.cache, self.position, self.function)
     }
 }
 
 impl<O, V> Clone for Index<O, V> {
     fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.shared), self.position, self.function.clone())
+        Self::new(Arc::clone(&self.cache), self.position, self.function.clone())
     }
 }
 
 impl<O, V> fmt::Debug for Index<O, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Index({} by {})", self.shared.resource, self.name())
+        write!(f, "Index({} by {})", self.cache.resource, self.name())
     }
 }

@@ -8,19 +8,17 @@ use std::{
     cell::RefCell,
     fmt,
     marker::PhantomData,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
 use hashbrown::HashMap;
-use parking_lot::{ReentrantMutex, RwLock};
+use parking_lot::ReentrantMutex;
 
 use super::{
     Applied, Index, IndexFunction, IndexPanic, IndexValue, IndexValues, Lister, NAMESPACE_INDEX, WriteBatch,
-    compute::{AnyIndexFunction, Computed},
+    cache::Cache,
+    compute::{AnyIndexFunction, ComputedValues},
     table::{Table, TableIndex},
 };
 use crate::{Cached, Key, delta::Relist, object::Erased};
@@ -42,7 +40,7 @@ use crate::{Cached, Key, delta::Relist, object::Erased};
 /// assert_eq!(pods.lister().by_index("node", "node-1").unwrap().len(), 1);
 /// ```
 pub struct Indexer<O> {
-    shared: Arc<Shared>,
+    cache: Arc<Cache>,
     /// Locked for a whole write, including its index functions, which run before any reader has to wait.
     ///
     /// The lock is reentrant so that an index function that writes does not deadlock: the cell detects it, and the write panics.
@@ -52,11 +50,11 @@ pub struct Indexer<O> {
 
 /// Changes the cache, for one thread at a time. The object type is erased.
 struct Writer {
-    shared: Arc<Shared>,
+    cache: Arc<Cache>,
     /// INV-S4: the functions of the table's indexes, in the same order.
     functions: Vec<AnyIndexFunction>,
     /// Buffers for the index values of a batch.
-    computed: Computed,
+    computed: ComputedValues,
     /// The time that index functions may take for each thousand objects (rounded up) before a warning is logged.
     slow_after: Duration,
 }
@@ -66,16 +64,6 @@ pub struct IndexerBuilder<O> {
     resource: Arc<str>,
     has_namespace_index: bool,
     objects: PhantomData<fn(O) -> O>,
-}
-
-/// The state that the writer and the readers share.
-pub(super) struct Shared {
-    /// The current state. A writer changes it in place only if there is no snapshot of it.
-    table: RwLock<Arc<Table>>,
-    /// The name of the objects in errors, such as "pods".
-    pub(super) resource: Arc<str>,
-    /// Whether the informer has stopped, so that no more writes follow.
-    pub(super) has_stopped: AtomicBool,
 }
 
 /// An index with that name exists already.
@@ -101,12 +89,12 @@ impl<O> Indexer<O> {
 
     /// A reader of this cache. It shows every write from the moment at which the writing call returns.
     pub fn lister(&self) -> Lister<O> {
-        Lister::new(Arc::clone(&self.shared))
+        Lister::new(Arc::clone(&self.cache))
     }
 
     /// Marks the cache as stopped; see [`Lister::has_stopped`].
     pub(crate) fn stop(&self) {
-        self.shared.has_stopped.store(true, Ordering::Release);
+        self.cache.has_stopped.store(true, Ordering::Release);
     }
 
     /// Stores an object, and returns the object with the same key that it replaced. The cache's version does not change.
@@ -161,7 +149,7 @@ impl<O> Indexer<O> {
 
     pub(crate) fn add_function<V>(&self, function: AnyIndexFunction) -> Result<Index<O, V>, DuplicateIndex> {
         let (position, _) = self.with_writer(|writer| writer.add_indexes(vec![function.clone()]))?;
-        Ok(Index::new(Arc::clone(&self.shared), position, function))
+        Ok(Index::new(Arc::clone(&self.cache), position, function))
     }
 
     /// Adds several indexes, all or none, and returns the panics of their functions on stored objects.
@@ -199,12 +187,12 @@ impl Writer {
         let upserts = self.computed.fill(batch.upserts(), &self.functions);
         self.warn_if_slow(&self.functions, batch.len(), begun.elapsed());
         let (writes, computed) = (upserts + batch.removed.len(), &self.computed);
-        let (replacements, _unused) = self.shared.change(writes, computed.len(), |table| table.apply(batch, computed));
+        let (replacements, _unused) = self.cache.change(writes, computed.len(), |table| table.apply(batch, computed));
         Applied { replacements, index_panics: std::mem::take(&mut self.computed.panics) }
     }
 
     fn replace<O>(&mut self, relist: &Relist<O>) -> Applied<Erased> {
-        let table = self.shared.snapshot();
+        let table = self.cache.snapshot();
         let is_missing = relist.missing();
         let last: HashMap<&Key, usize> = relist.objects.iter().map(Cached::key).zip(0..).collect();
         let mut batch = WriteBatch::with_capacity(relist.objects.len());
@@ -232,9 +220,9 @@ impl Writer {
                 return Err(DuplicateIndex { name: Arc::clone(&function.name) });
             }
         }
-        let table = self.shared.snapshot();
+        let table = self.cache.snapshot();
         let begun = Instant::now();
-        let computed = Computed::new(table.iter(), &added);
+        let computed = ComputedValues::new(table.iter(), &added);
         self.warn_if_slow(&added, table.len(), begun.elapsed());
         let mut indexes: Vec<_> = added.iter().cloned().map(TableIndex::new).collect();
         for (row, (slot, _)) in table.occupied().enumerate() {
@@ -243,7 +231,7 @@ impl Writer {
             }
         }
         drop(table);
-        self.shared.change(0, 0, |table| table.add_indexes(indexes));
+        self.cache.change(0, 0, |table| table.add_indexes(indexes));
         let position = self.functions.len();
         self.functions.extend(added);
         Ok((position, computed.panics))
@@ -259,7 +247,7 @@ impl Writer {
         let indexes = users.collect::<Vec<_>>().join(", ");
         if !indexes.is_empty() {
             tracing::warn!(
-                informer = &*self.shared.resource,
+                informer = &*self.cache.resource,
                 indexes,
                 count = objects,
                 elapsed_ms = took.as_millis(),
@@ -269,47 +257,11 @@ impl Writer {
     }
 }
 
-/// The only functions that take the table lock.
-impl Shared {
-    /// Reads the current state. `read` must not call users' code: writers wait for it.
-    pub(super) fn read<R>(&self, read: impl FnOnce(&Table) -> R) -> R {
-        read(&self.table.read())
-    }
-
-    /// Returns the current state. While it is held, a write copies the table.
-    pub(super) fn snapshot(&self) -> Arc<Table> {
-        Arc::clone(&self.table.read())
-    }
-
-    /// Changes the state so that readers see either the old one or the new one. Only the writer may call it.
-    ///
-    /// `change` must return all objects that it takes out of the table, so that they are dropped when the table lock is released:
-    /// destructors of objects are users' code.
-    fn change<R>(&self, writes: usize, values: usize, change: impl FnOnce(&mut Table) -> R) -> R {
-        let mut table = self.table.write();
-        if table.is_quick(writes, values)
-            && let Some(table) = Arc::get_mut(&mut table)
-        {
-            return change(table);
-        }
-        // On a copy: the change is large, or a snapshot of the current state is held. Readers go on with the current state.
-        let current = Arc::clone(&table);
-        drop(table);
-        let mut next = current.copy(writes, values);
-        drop(current);
-        let result = change(&mut next);
-        let next = Arc::new(next);
-        let old = std::mem::replace(&mut *self.table.write(), next);
-        drop(old);
-        result
-    }
-}
-
 #[cfg(test)]
 impl<O> Indexer<O> {
     pub(super) fn check_invariants(&self) {
         self.with_writer(|writer| {
-            let table = self.shared.table.read();
+            let table = self.cache.snapshot();
             table.check_invariants();
             for (position, function) in writer.functions.iter().enumerate() {
                 assert!(
@@ -339,11 +291,10 @@ impl<O> IndexerBuilder<O> {
         let functions: Vec<_> = self.has_namespace_index.then(AnyIndexFunction::by_namespace).into_iter().collect();
         let mut table = Table::default();
         table.add_indexes(functions.iter().cloned().map(TableIndex::new).collect());
-        let table = RwLock::new(Arc::new(table));
-        let shared = Arc::new(Shared { table, resource: self.resource, has_stopped: AtomicBool::new(false) });
-        let (computed, slow_after) = (Computed::default(), Duration::from_millis(100));
-        let writer = Writer { shared: Arc::clone(&shared), functions, computed, slow_after };
-        Indexer { shared, writer: ReentrantMutex::new(RefCell::new(writer)), object_type: PhantomData }
+        let cache = Arc::new(Cache::new(table, self.resource));
+        let (computed, slow_after) = (ComputedValues::default(), Duration::from_millis(100));
+        let writer = Writer { cache: Arc::clone(&cache), functions, computed, slow_after };
+        Indexer { cache, writer: ReentrantMutex::new(RefCell::new(writer)), object_type: PhantomData }
     }
 }
 
@@ -361,8 +312,8 @@ impl<O> Default for Indexer<O> {
 
 impl<O> fmt::Debug for Indexer<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (len, version) = self.shared.read(|table| (table.len(), table.version().cloned()));
-        let resource = &self.shared.resource;
+        let (len, version) = self.cache.read(|table| (table.len(), table.version().cloned()));
+        let resource = &self.cache.resource;
         f.debug_struct("Indexer").field("resource", resource).field("len", &len).field("version", &version).finish()
     }
 }
@@ -422,11 +373,11 @@ mod tests {
     }
 
     /// Counts itself when it is dropped, if no reader has to wait meanwhile.
-    struct CountsDrop(Arc<Shared>, Arc<AtomicUsize>);
+    struct CountsDrop(Arc<Cache>, Arc<AtomicUsize>);
 
     impl Drop for CountsDrop {
         fn drop(&mut self) {
-            if self.0.table.try_read().is_some() {
+            if self.0.is_readable() {
                 self.1.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -436,7 +387,7 @@ mod tests {
     fn a_received_object_whose_state_is_stored_already_is_dropped_without_the_table_lock() {
         let indexer = Indexer::new();
         let drops = Arc::new(AtomicUsize::new(0));
-        let object = || CountsDrop(Arc::clone(&indexer.shared), Arc::clone(&drops));
+        let object = || CountsDrop(Arc::clone(&indexer.cache), Arc::clone(&drops));
         let identity = Identity::new("shop/web", "u1", 15);
         indexer.upsert(Cached::new(identity.clone(), object()));
 

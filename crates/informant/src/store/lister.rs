@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use super::{Index, LabelSelector, Lookup, NAMESPACE_INDEX, Snapshot, UnknownIndex, indexer::Shared, table::Table};
+use super::{Index, LabelSelector, Lookup, NAMESPACE_INDEX, Snapshot, UnknownIndex, cache::Cache, table::Table};
 use crate::{
     Cached, Key, ResourceVersion,
     key::KeyParts,
@@ -39,7 +39,7 @@ use crate::{
 /// ```
 #[doc(alias("Store", "cache"))]
 pub struct Lister<O> {
-    shared: Arc<Shared>,
+    cache: Arc<Cache>,
     object_type: PhantomData<fn(O) -> O>,
 }
 
@@ -76,13 +76,13 @@ impl NotFound {
 }
 
 impl<O> Lister<O> {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, object_type: PhantomData }
+    pub(super) fn new(cache: Arc<Cache>) -> Self {
+        Self { cache, object_type: PhantomData }
     }
 
     /// The object with this key.
     pub fn get(&self, key: &Key) -> Option<Cached<O>> {
-        self.shared.read(|table| table.get(key).cloned()).map(Cached::typed)
+        self.cache.read(|table| table.get(key).cloned()).map(Cached::typed)
     }
 
     /// The object with this key, or an error that names it.
@@ -96,7 +96,7 @@ impl<O> Lister<O> {
 
     /// All objects.
     pub fn list(&self) -> Vec<Cached<O>> {
-        Cached::all_typed(self.shared.read(Table::list))
+        Cached::all_typed(self.cache.read(Table::list))
     }
 
     /// The objects whose labels match: `lister.select("app=web".parse()?)`, or `lister.select(selector.into())` with a selector of `kube`.
@@ -113,12 +113,12 @@ impl<O> Lister<O> {
 
     /// The keys of all objects.
     pub fn keys(&self) -> Vec<Key> {
-        self.shared.read(|table| table.iter().map(|object| object.key().clone()).collect())
+        self.cache.read(|table| table.iter().map(|object| object.key().clone()).collect())
     }
 
     /// The number of objects.
     pub fn len(&self) -> usize {
-        self.shared.read(Table::len)
+        self.cache.read(Table::len)
     }
 
     /// Whether the cache has no objects.
@@ -128,7 +128,7 @@ impl<O> Lister<O> {
 
     /// The reached version: all changes up to it are in the cache. `None` before the first list.
     pub fn version(&self) -> Option<ResourceVersion> {
-        self.shared.read(|table| table.version().cloned())
+        self.cache.read(|table| table.version().cloned())
     }
 
     /// A reader of one namespace. An empty name means all namespaces.
@@ -142,9 +142,9 @@ impl<O> Lister<O> {
     ///
     /// When there is no such index.
     pub fn index(&self, name: &str) -> Result<Index<O>, UnknownIndex> {
-        self.shared.read(|table| {
+        self.cache.read(|table| {
             let (position, index) = table.find_index(name)?;
-            Ok(Index::new(Arc::clone(&self.shared), position, index.function.clone()))
+            Ok(Index::new(Arc::clone(&self.cache), position, index.function.clone()))
         })
     }
 
@@ -154,7 +154,7 @@ impl<O> Lister<O> {
     ///
     /// When there is no such index.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Cached<O>>, UnknownIndex> {
-        self.shared.read(|table| table.by_index(index, value)).map(Cached::all_typed)
+        self.cache.read(|table| table.by_index(index, value)).map(Cached::all_typed)
     }
 
     /// The objects that have all of these values, each in its index:
@@ -169,7 +169,7 @@ impl<O> Lister<O> {
         lookups: impl IntoIterator<Item = impl Into<Lookup>>,
     ) -> Result<Vec<Cached<O>>, UnknownIndex> {
         let lookups = Lookup::collect(lookups);
-        self.shared.read(|table| table.by_indexes(&lookups)).map(Cached::all_typed)
+        self.cache.read(|table| table.by_indexes(&lookups)).map(Cached::all_typed)
     }
 
     /// The keys of the objects that have this value in the index, sorted.
@@ -178,26 +178,26 @@ impl<O> Lister<O> {
     ///
     /// When there is no such index.
     pub fn keys_by_index(&self, index: &str, value: &str) -> Result<Vec<Key>, UnknownIndex> {
-        self.shared.read(|table| table.keys_by_index(index, value))
+        self.cache.read(|table| table.keys_by_index(index, value))
     }
 
     /// The values of all objects in an index, each once; empty if there is no such index.
     pub fn index_values(&self, index: &str) -> Vec<Arc<str>> {
-        self.shared.read(|table| table.index_values(index))
+        self.cache.read(|table| table.index_values(index))
     }
 
     /// A snapshot of the current state, which later changes do not affect.
     pub fn snapshot(&self) -> Snapshot<O> {
-        Snapshot::new(self.shared.snapshot())
+        Snapshot::new(self.cache.snapshot())
     }
 
     /// Whether the informer has stopped, so that the cache shows its last state for ever.
     pub fn has_stopped(&self) -> bool {
-        self.shared.has_stopped.load(Ordering::Acquire)
+        self.cache.has_stopped.load(Ordering::Acquire)
     }
 
     fn not_found(&self, key: Key) -> NotFound {
-        NotFound { resource: Arc::clone(&self.shared.resource), cluster: None, key, has_stopped: self.has_stopped() }
+        NotFound { resource: Arc::clone(&self.cache.resource), cluster: None, key, has_stopped: self.has_stopped() }
     }
 }
 
@@ -205,7 +205,7 @@ impl<O> NamespaceLister<O> {
     /// The object with a name. If the namespace is empty, the cluster-scoped object with that name.
     pub fn get(&self, name: &str) -> Option<Cached<O>> {
         let key = KeyParts::new(&self.namespace, name);
-        self.lister.shared.read(|table| table.get_parts(key).cloned()).map(Cached::typed)
+        self.lister.cache.read(|table| table.get_parts(key).cloned()).map(Cached::typed)
     }
 
     /// The object with a name, or an error that names it.
@@ -219,7 +219,7 @@ impl<O> NamespaceLister<O> {
 
     /// All objects of the namespace.
     pub fn list(&self) -> Vec<Cached<O>> {
-        in_namespace(&self.namespace, self.lister.shared.read(|table| table.in_namespace(&self.namespace)))
+        in_namespace(&self.namespace, self.lister.cache.read(|table| table.in_namespace(&self.namespace)))
     }
 
     /// The objects of the namespace whose labels match; see [`Lister::select`].
@@ -259,13 +259,13 @@ pub(super) fn select<O: Labelled + 'static>(
 impl Lister<Erased> {
     /// A lister of the same cache with an object type, as [`Cached::typed`] gives one.
     pub(crate) fn typed<O>(&self) -> Lister<O> {
-        Lister::new(Arc::clone(&self.shared))
+        Lister::new(Arc::clone(&self.cache))
     }
 }
 
 impl<O> Clone for Lister<O> {
     fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.shared))
+        Self::new(Arc::clone(&self.cache))
     }
 }
 
@@ -278,12 +278,12 @@ impl<O> Clone for NamespaceLister<O> {
 impl<O> fmt::Debug for Lister<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stopped = if self.has_stopped() { ", stopped" } else { "" };
-        write!(f, "Lister({}, {}{stopped})", self.shared.resource, self.len())
+        write!(f, "Lister({}, {}{stopped})", self.cache.resource, self.len())
     }
 }
 
 impl<O> fmt::Debug for NamespaceLister<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "NamespaceLister({}, {:?})", self.lister.shared.resource, self.namespace)
+        write!(f, "NamespaceLister({}, {:?})", self.lister.cache.resource, self.namespace)
     }
 }

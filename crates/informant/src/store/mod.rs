@@ -9,6 +9,7 @@
 //! large batches are built and old objects are freed while readers go on.
 
 mod buckets; // the objects that have one index value
+mod cache; // the table and its lock
 mod compute; // runs index functions
 mod index; // `Index`, the typed handle of one index
 mod indexer; // `Indexer`, which writes the cache

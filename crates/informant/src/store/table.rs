@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     NAMESPACE_INDEX,
     buckets::Buckets,
-    compute::{AnyIndexFunction, Computed},
+    compute::{AnyIndexFunction, ComputedValues},
     lookup::Lookup,
     write::{Replacement, WriteBatch},
 };
@@ -177,7 +177,7 @@ impl Table {
     pub(super) fn apply(
         &mut self,
         batch: WriteBatch<Erased>,
-        computed: &Computed,
+        computed: &ComputedValues,
     ) -> (Vec<Replacement<Erased>>, Vec<Cached<Erased>>) {
         let WriteBatch { mut writes, removed, version, keeps_same_states, .. } = batch;
         if version.is_some() {
@@ -251,7 +251,7 @@ impl Table {
     fn upsert(
         &mut self,
         object: Cached<Erased>,
-        computed: &Computed,
+        computed: &ComputedValues,
         row: usize,
         keeps_same_state: bool,
     ) -> (Replacement<Erased>, Option<Cached<Erased>>) {
@@ -317,7 +317,7 @@ mod tests {
             (0..count).map(|number| Cached::new(Identity::of_key(Key::cluster_scoped(&number.to_string())), ()));
         let mut batch = WriteBatch::new();
         objects.for_each(|object| batch.upsert(object.erase()));
-        table.apply(batch, &Computed::default());
+        table.apply(batch, &ComputedValues::default());
         table
     }
 

@@ -1,0 +1,67 @@
+//! The table and its lock. No other file takes this lock.
+//!
+//! - **In:** functions that read or change the table.
+//! - **Out:** their results.
+//! - **Knows nothing of:** object types, index functions.
+
+use std::sync::{Arc, atomic::AtomicBool};
+
+use parking_lot::RwLock;
+
+use super::table::Table;
+
+/// The state that the writer and the readers share.
+pub(super) struct Cache {
+    /// The current state. A writer changes it in place only if there is no snapshot of it.
+    table: RwLock<Arc<Table>>,
+    /// The name of the objects in errors, such as "pods".
+    pub(super) resource: Arc<str>,
+    /// Whether the informer has stopped, so that no more writes follow.
+    pub(super) has_stopped: AtomicBool,
+}
+
+impl Cache {
+    pub(super) fn new(table: Table, resource: Arc<str>) -> Self {
+        Self { table: RwLock::new(Arc::new(table)), resource, has_stopped: AtomicBool::new(false) }
+    }
+
+    /// Reads the current state. `read` must not call users' code: writers wait for it.
+    pub(super) fn read<R>(&self, read: impl FnOnce(&Table) -> R) -> R {
+        read(&self.table.read())
+    }
+
+    /// Returns the current state. While it is held, a write copies the table.
+    pub(super) fn snapshot(&self) -> Arc<Table> {
+        Arc::clone(&self.table.read())
+    }
+
+    /// Changes the state so that readers see either the old one or the new one. `writes` and `values` are the number of objects that
+    /// `change` writes, and of their index values. Only one thread at a time may call it.
+    ///
+    /// `change` must return all objects that it takes out of the table, so that they are dropped when the table lock is released:
+    /// destructors of objects are users' code.
+    pub(super) fn change<R>(&self, writes: usize, values: usize, change: impl FnOnce(&mut Table) -> R) -> R {
+        let mut table = self.table.write();
+        if table.is_quick(writes, values)
+            && let Some(table) = Arc::get_mut(&mut table)
+        {
+            return change(table);
+        }
+        // On a copy: the change is large, or a snapshot of the current state is held. Readers go on with the current state.
+        let current = Arc::clone(&table);
+        drop(table);
+        let mut next = current.copy(writes, values);
+        drop(current);
+        let result = change(&mut next);
+        let next = Arc::new(next);
+        let old = std::mem::replace(&mut *self.table.write(), next);
+        drop(old);
+        result
+    }
+
+    /// Returns true if a reader would not have to wait.
+    #[cfg(test)]
+    pub(super) fn is_readable(&self) -> bool {
+        self.table.try_read().is_some()
+    }
+}
