@@ -17,7 +17,8 @@ use super::{
     apply::ApplyOptions,
     batch_applier::{BatchApplier, Ticks},
     builder::QueueKind,
-    core::{Core, Source},
+    core::{Core, Started},
+    phase::Phase,
     process_loop,
 };
 use crate::{
@@ -62,13 +63,14 @@ fn start(
     runtime: &Handle,
 ) -> impl Future<Output = ()> + Send + 'static + use<> {
     // Created first: the source, which is users' code, may panic below; dropping this guard then ends the informer.
-    let ending = Ending(Arc::clone(core));
+    let mut guard = TaskGuard { core: Arc::clone(core), crash: "its source panicked" };
     let reflector = reflector.build(Box::new(queue.clone()));
     let handle = reflector.handle();
     let looked_at = queue.clone();
-    let source = Source { reflector: handle.clone(), queued: Box::new(move || looked_at.len()) };
+    let started = Started { reflector: handle.clone(), queued: Box::new(move || looked_at.len()) };
     // An informer starts only once, so this is the first value.
-    let _ = core.source.set(source);
+    let _ = core.started.set(started);
+    guard.crash = "its runtime has ended";
     // While `apply_lock` is held, so that a listener that is added at the same time gets a worker too.
     let _ = core.with_apply_lock(|processor| {
         core.workers.start(runtime);
@@ -78,11 +80,11 @@ fn start(
     let ticks = core.check_period().and_then(Ticks::every);
     let applier = BatchApplier { core: Arc::clone(core), queue, options, ticks };
     let span = tracing::info_span!("informer", informer = &*core.name);
-    run(reflector, applier, handle, ending).instrument(span)
+    run(reflector, applier, handle, guard).instrument(span)
 }
 
-async fn run(reflector: Reflector, applier: BatchApplier, handle: ReflectorHandle, ending: Ending) {
-    let core = Arc::clone(&ending.0);
+async fn run(reflector: Reflector, applier: BatchApplier, handle: ReflectorHandle, guard: TaskGuard) {
+    let core = Arc::clone(&guard.core);
     let (informer, caller, shown) = (&*core.name, core.caller(), Arc::clone(&core));
     info!(informer, "started");
     // The future owns the reflector and the queue, so that dropping it ends both.
@@ -92,7 +94,7 @@ async fn run(reflector: Reflector, applier: BatchApplier, handle: ReflectorHandl
     };
     let mut working = Box::pin(as_work_of(caller, working));
     let running = AssertUnwindSafe(&mut working).catch_unwind();
-    match select(pin!(core.stop.wait()), pin!(running)).await {
+    match select(pin!(core.wait_for_phase(Phase::is_stopping)), pin!(running)).await {
         Either::Left(_) => {}
         Either::Right((ended, _)) => {
             let crash = match ended {
@@ -100,7 +102,7 @@ async fn run(reflector: Reflector, applier: BatchApplier, handle: ReflectorHandl
                 Err(panic) => format!("panicked: {}", panics::message(panic)),
             };
             error!(informer, error = crash, "the informer stops because of an internal error");
-            let _ = core.crash.set(crash.into());
+            core.crash(&crash);
         }
     }
     do_as(caller, || {
@@ -111,10 +113,10 @@ async fn run(reflector: Reflector, applier: BatchApplier, handle: ReflectorHandl
     core.close();
     core.workers.ended().await;
     info!(informer, "stopped");
-    drop(ending);
+    drop(guard);
 }
 
-/// Records the metrics of the source, and publishes list errors that retrying cannot fix.
+/// Records the metrics of the source, and wakes the tasks that wait for sync when a list fails with an error that retrying cannot fix.
 async fn show(mut handle: ReflectorHandle, core: &Core) {
     loop {
         let status = handle.changed().await;
@@ -126,19 +128,9 @@ async fn show(mut handle: ReflectorHandle, core: &Core) {
             confirmed_age: status.confirmed.map(|confirmed| confirmed.elapsed()),
             quarantined: handle.quarantined_count(),
         });
-        let verdict = match &status.activity {
-            Activity::BackingOff { because, .. } if !because.is_transient() => Some(Arc::clone(because)),
-            // A new attempt is in progress, so the last error may not apply any more.
-            Activity::Idle
-            | Activity::Listing { .. }
-            | Activity::Streaming { .. }
-            | Activity::CheckingHistory
-            | Activity::Opening
-            | Activity::Watching
-            | Activity::BackingOff { .. }
-            | Activity::Stopped => None,
-        };
-        core.permanent_failure.send_replace(verdict);
+        if core.permanent_failure().is_some() {
+            core.cache_changed.notify_waiters();
+        }
         if let Activity::Stopped = status.activity {
             return std::future::pending().await;
         }
@@ -146,17 +138,15 @@ async fn show(mut handle: ReflectorHandle, core: &Core) {
 }
 
 /// Ends the informer when it is dropped, for example with its runtime.
-struct Ending(Arc<Core>);
+struct TaskGuard {
+    core: Arc<Core>,
+    /// The cause of the crash, if the guard is dropped while the informer is running.
+    crash: &'static str,
+}
 
-impl Drop for Ending {
+impl Drop for TaskGuard {
     fn drop(&mut self) {
-        // The informer was not asked to stop. If no other reason is recorded, its task was dropped.
-        if !self.0.stop.initialized() {
-            // Set after all calls of the source that `start` makes.
-            let has_begun = self.0.source.get().is_some();
-            let crash = if has_begun { "its runtime has ended" } else { "its source panicked" };
-            let _ = self.0.crash.set(crash.into());
-        }
-        self.0.end();
+        self.core.crash(self.crash);
+        self.core.end();
     }
 }

@@ -242,9 +242,9 @@ impl AnyInformer {
             objects: core.lister.len(),
             version: core.version(),
             queued: core.queued(),
-            quarantined: core.source.get().map_or(0, |source| source.reflector.quarantined_count()),
+            quarantined: core.started.get().map_or(0, |started| started.reflector.quarantined_count()),
             source: core.source_status(),
-            crash: core.crash.get().cloned(),
+            crash: core.phase.lock().crash_cause().cloned(),
             handlers: handlers.collect(),
         }
     }
