@@ -14,7 +14,7 @@ use crate::{
     listwatch::{Callback, ListWatchError, Quarantined, Transform},
     object::Erased,
     panics,
-    store::{AnyIndexFunction, DuplicateIndex, Index, IndexPanic, Indexer, Lister},
+    store::{AnyIndexFunction, DuplicateIndex, Index, IndexPanic, Lister},
     subscribers::is_inside_informer,
 };
 
@@ -136,25 +136,11 @@ impl AnyInformer {
     }
 
     pub(crate) fn add_index(&self, function: AnyIndexFunction) -> Result<Index<Erased>, DuplicateIndex> {
-        self.while_writing(|indexer| indexer.add_function(function))
+        self.core().with_indexer(|indexer| indexer.add_function(function))
     }
 
     pub(super) fn add_indexes(&self, functions: Vec<AnyIndexFunction>) -> Result<Vec<IndexPanic>, DuplicateIndex> {
-        self.while_writing(|indexer| indexer.add_any_functions(functions))
-    }
-
-    /// Runs `write` while `apply_lock` is held: index functions run, and a thread that waits for the cache's writer must hold this lock already, so that two threads cannot wait for each other.
-    fn while_writing<R>(&self, write: impl FnOnce(&Indexer<Erased>) -> R) -> R {
-        let core = self.core();
-        // INV-A2: `Some` until the closure has run.
-        let mut write = Some(write);
-        let written = core.with_apply_lock(|_| write.take().map(|write| write(&core.indexer)));
-        match (written, write) {
-            (Ok(Some(result)), _) => result,
-            // Called inside an index function: the indexer panics with a message that explains it.
-            (_, Some(write)) => write(&core.indexer),
-            (Ok(None) | Err(_), None) => unreachable!("INV-A2"),
-        }
+        self.core().with_indexer(|indexer| indexer.add_any_functions(functions))
     }
 
     pub(super) fn set_transform(&self, transform: Transform) -> Result<(), AlreadyStarted> {

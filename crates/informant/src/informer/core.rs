@@ -127,6 +127,15 @@ impl Core {
         Ok(result)
     }
 
+    /// Adds indexes while the lock `apply_lock` is held: index functions run, and a thread that waits for the cache's writer must hold this
+    /// lock already, so that two threads cannot wait for each other.
+    pub(super) fn with_indexer<R>(&self, add: impl FnOnce(&Indexer<Erased>) -> R) -> R {
+        let apply_lock = self.apply_lock.lock();
+        // An error means that an index function makes the call: the indexer then panics with a message that explains it.
+        let _processor = apply_lock.try_borrow_mut();
+        do_as(self.caller(), || add(&self.indexer))
+    }
+
     /// Drops values that hold users' code, one by one; a panic of a destructor is logged. Call it without a lock.
     pub(super) fn drop_catching_panics<T>(&self, values: impl IntoIterator<Item = T>) {
         for value in values {
@@ -171,11 +180,6 @@ impl Core {
         numbered.find(|name| !is_taken(name)).map_or(name, Into::into)
     }
 
-    /// Returns true once the informer was asked to stop or has crashed.
-    pub(super) fn is_stopping(&self) -> bool {
-        self.phase.lock().is_stopping()
-    }
-
     pub(super) fn is_synced(&self) -> bool {
         self.is_synced.load(Ordering::Acquire)
     }
@@ -189,17 +193,10 @@ impl Core {
     /// fail fast or has stopped.
     pub(super) fn permanent_failure(&self) -> Option<Arc<ListWatchError>> {
         let started = self.started.get().filter(|_| self.fails_fast && !self.phase.lock().is_closed())?;
-        started.reflector.look(|status| match &status.activity {
-            Activity::BackingOff { because, .. } if !because.is_transient() => Some(Arc::clone(because)),
-            // A new attempt is in progress, so the last error may not apply any more.
-            Activity::Idle
-            | Activity::Listing { .. }
-            | Activity::Streaming { .. }
-            | Activity::CheckingHistory
-            | Activity::Opening
-            | Activity::Watching
-            | Activity::BackingOff { .. }
-            | Activity::Stopped => None,
+        started.reflector.look(|status| {
+            // In any other activity a new attempt is in progress, so the last error may not apply any more.
+            let Activity::BackingOff { because, .. } = &status.activity else { return None };
+            (!because.is_transient()).then(|| Arc::clone(because))
         })
     }
 

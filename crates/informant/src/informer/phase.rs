@@ -44,25 +44,15 @@ pub(super) enum StopReason {
 impl Phase {
     /// Starts a new informer and returns its settings; `None` if it was started or stopped before.
     pub(super) fn start(&mut self) -> Option<Box<Unstarted>> {
-        match std::mem::replace(self, Self::Running) {
-            Self::New(settings) => Some(settings),
-            other @ (Self::Running | Self::Stopping(_) | Self::Closed(_) | Self::Stopped(_)) => {
-                *self = other;
-                None
-            }
-        }
+        self.leave_new(Self::Running)
     }
 
     /// Asks the informer to stop. Returns the settings of a new informer: it has no task, so the caller closes and ends it.
     pub(super) fn ask_to_stop(&mut self) -> Option<Box<Unstarted>> {
-        match std::mem::replace(self, Self::Stopping(StopReason::Asked)) {
-            Self::New(settings) => Some(settings),
-            Self::Running => None,
-            other @ (Self::Stopping(_) | Self::Closed(_) | Self::Stopped(_)) => {
-                *self = other;
-                None
-            }
+        if let Self::Running = self {
+            *self = Self::Stopping(StopReason::Asked);
         }
+        self.leave_new(Self::Stopping(StopReason::Asked))
     }
 
     /// Stops a running informer that was not asked to stop.
@@ -88,26 +78,18 @@ impl Phase {
 
     /// Returns the settings of a new informer.
     pub(super) fn settings(&mut self) -> Option<&mut Unstarted> {
-        match self {
-            Self::New(settings) => Some(settings),
-            Self::Running | Self::Stopping(_) | Self::Closed(_) | Self::Stopped(_) => None,
-        }
+        let Self::New(settings) = self else { return None };
+        Some(settings)
     }
 
     /// Returns true once the informer was asked to stop or has crashed.
     pub(super) fn is_stopping(&self) -> bool {
-        match self {
-            Self::New(_) | Self::Running => false,
-            Self::Stopping(_) | Self::Closed(_) | Self::Stopped(_) => true,
-        }
+        matches!(self, Self::Stopping(_) | Self::Closed(_) | Self::Stopped(_))
     }
 
     /// Returns true once no further write to the cache can happen.
     pub(super) fn is_closed(&self) -> bool {
-        match self {
-            Self::Closed(_) | Self::Stopped(_) => true,
-            Self::New(_) | Self::Running | Self::Stopping(_) => false,
-        }
+        matches!(self, Self::Closed(_) | Self::Stopped(_))
     }
 
     /// Returns the phase as users see it.
@@ -128,6 +110,17 @@ impl Phase {
                 StopReason::Crashed(cause) => Some(cause),
             },
             Self::New(_) | Self::Running => None,
+        }
+    }
+
+    /// Moves a new informer to another phase and returns its settings.
+    fn leave_new(&mut self, next: Self) -> Option<Box<Unstarted>> {
+        match std::mem::replace(self, next) {
+            Self::New(settings) => Some(settings),
+            other @ (Self::Running | Self::Stopping(_) | Self::Closed(_) | Self::Stopped(_)) => {
+                *self = other;
+                None
+            }
         }
     }
 }
