@@ -2,7 +2,7 @@
 //!
 //! - **In:** the settings of a new informer.
 //! - **Out:** the cache, the listeners, the [phase](super::phase) and the wake-ups of one informer, each behind its own lock or signal.
-//! - **Knows nothing of:** the queue, and the type of the objects.
+//! - **Knows nothing of:** the type of the objects.
 
 use std::{
     cell::RefCell,
@@ -26,6 +26,7 @@ use crate::{
     metrics::InformerMetrics,
     object::Erased,
     panics,
+    queue::Queue,
     store::{Indexer, Lister},
     subscribers::{Caller, Ended, Leftovers, Listener, SharedProcessor, Workers, do_as},
 };
@@ -74,7 +75,7 @@ pub(super) struct Core {
 /// The reflector and its queue, which the start creates.
 pub(super) struct Started {
     pub(super) reflector: ReflectorHandle,
-    pub(super) queued: Box<dyn Fn() -> usize + Send + Sync>,
+    pub(super) queue: Queue<Erased>,
 }
 
 /// The error of taking the lock `apply_lock` inside an index function, which runs while it is held.
@@ -211,7 +212,7 @@ impl Core {
     }
 
     pub(super) fn queued(&self) -> usize {
-        self.started.get().map_or(0, |started| (started.queued)())
+        self.started.get().map_or(0, |started| started.queue.len())
     }
 
     /// Returns the version of the cache.

@@ -25,7 +25,6 @@ use crate::{
     known::KnownObjects,
     listwatch::{Activity, Reflector, ReflectorHandle, ReflectorSettings},
     metrics::SourceFigures,
-    object::Erased,
     panics,
     queue::Queue,
     subscribers::{as_work_of, do_as},
@@ -39,52 +38,37 @@ pub(super) struct Unstarted {
 }
 
 impl Unstarted {
-    /// Starts the handlers and returns the future that does all other work until the informer stops.
+    /// Builds the reflector, starts the handlers, and returns the future that does all other work until the informer stops.
     pub(super) fn start(self, core: &Arc<Core>, runtime: &Handle) -> BoxFuture<'static, ()> {
+        // Created first: the source, which is users' code, may panic below; dropping this guard then ends the informer.
+        let mut guard = TaskGuard { core: Arc::clone(core), crash: "its source panicked" };
         let Self { reflector, queue, options } = self;
-        let (known, name) = (Arc::new(core.lister.clone()), Arc::clone(&core.name));
-        let reflector =
-            reflector.for_informer(options.trusts_versions.then(|| known.clone() as Arc<dyn KnownObjects<_>>));
-        let builder = Queue::builder().known_objects(known).name(name);
+        let known = Arc::new(core.lister.clone());
+        let builder = Queue::builder().known_objects(known.clone()).name(Arc::clone(&core.name));
         let queue = match queue {
             QueueKind::Grouped => builder.build(),
             QueueKind::InOrder => builder.in_order().build(),
         };
-        Box::pin(start(reflector, queue, options, core, runtime))
+        let reflector = reflector.for_informer(options.trusts_versions.then_some(known as Arc<dyn KnownObjects<_>>));
+        let reflector = reflector.build(Box::new(queue.clone()));
+        // An informer starts only once, so this is the first value.
+        let _ = core.started.set(Started { reflector: reflector.handle(), queue: queue.clone() });
+        guard.crash = "its runtime has ended";
+        // While `apply_lock` is held, so that a listener that is added at the same time gets a worker too.
+        let _ = core.with_apply_lock(|processor| {
+            core.workers.start(runtime);
+            let works = processor.start().into_iter().filter_map(|listener| listener.begin_work());
+            works.for_each(|work| core.workers.run(work));
+        });
+        let ticks = core.check_period().and_then(Ticks::every);
+        let applier = BatchApplier { core: Arc::clone(core), queue, options, ticks };
+        let span = tracing::info_span!("informer", informer = &*core.name);
+        Box::pin(run(reflector, applier, guard).instrument(span))
     }
 }
 
-/// Builds the reflector, starts the handlers, and returns the future of the informer's task.
-fn start(
-    reflector: ReflectorSettings,
-    queue: Queue<Erased>,
-    options: ApplyOptions,
-    core: &Arc<Core>,
-    runtime: &Handle,
-) -> impl Future<Output = ()> + Send + 'static + use<> {
-    // Created first: the source, which is users' code, may panic below; dropping this guard then ends the informer.
-    let mut guard = TaskGuard { core: Arc::clone(core), crash: "its source panicked" };
-    let reflector = reflector.build(Box::new(queue.clone()));
-    let handle = reflector.handle();
-    let looked_at = queue.clone();
-    let started = Started { reflector: handle.clone(), queued: Box::new(move || looked_at.len()) };
-    // An informer starts only once, so this is the first value.
-    let _ = core.started.set(started);
-    guard.crash = "its runtime has ended";
-    // While `apply_lock` is held, so that a listener that is added at the same time gets a worker too.
-    let _ = core.with_apply_lock(|processor| {
-        core.workers.start(runtime);
-        let works = processor.start().into_iter().filter_map(|listener| listener.begin_work());
-        works.for_each(|work| core.workers.run(work));
-    });
-    let ticks = core.check_period().and_then(Ticks::every);
-    let applier = BatchApplier { core: Arc::clone(core), queue, options, ticks };
-    let span = tracing::info_span!("informer", informer = &*core.name);
-    run(reflector, applier, handle, guard).instrument(span)
-}
-
-async fn run(reflector: Reflector, applier: BatchApplier, handle: ReflectorHandle, guard: TaskGuard) {
-    let core = Arc::clone(&guard.core);
+async fn run(reflector: Reflector, applier: BatchApplier, guard: TaskGuard) {
+    let (core, handle) = (Arc::clone(&guard.core), reflector.handle());
     let (informer, caller, shown) = (&*core.name, core.caller(), Arc::clone(&core));
     info!(informer, "started");
     // The future owns the reflector and the queue, so that dropping it ends both.
