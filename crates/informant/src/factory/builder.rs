@@ -4,9 +4,10 @@ use std::{any::TypeId, fmt, sync::Arc, time::Duration};
 
 use hashbrown::HashMap;
 use kube::{Client, core::ApiResource};
+use parking_lot::Mutex;
 
 use super::{
-    SharedInformerFactory,
+    Shared, SharedInformerFactory,
     registry::{InformerKey, KindId, Scope},
 };
 use crate::{
@@ -187,7 +188,8 @@ impl FactoryBuilder {
 
     /// Builds the factory. It sends no request until its informers are started.
     pub fn build(self) -> SharedInformerFactory {
-        SharedInformerFactory::with(self.client, self.settings)
+        let Self { client, settings } = self;
+        SharedInformerFactory { shared: Arc::new(Shared { client, settings, registry: Mutex::default() }) }
     }
 }
 

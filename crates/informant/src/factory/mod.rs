@@ -24,7 +24,7 @@ use tracing::warn;
 
 use self::{
     builder::Settings,
-    registry::{InformerKey, Registry, RegistryEntry, RequestOutcome},
+    registry::{InformerKey, Registry},
 };
 use crate::{
     Object, SharedInformer, informer,
@@ -108,10 +108,6 @@ impl SharedInformerFactory {
     /// A builder for a factory with other settings.
     pub fn builder(client: Client) -> FactoryBuilder {
         FactoryBuilder::new(client)
-    }
-
-    fn with(client: Client, settings: Settings) -> Self {
-        Self { shared: Arc::new(Shared { client, settings, registry: Mutex::default() }) }
     }
 
     /// Returns the informer of a kind in the factory's default scope, which is all objects unless the builder narrows it. The first call
@@ -293,36 +289,36 @@ impl SharedInformerFactory {
         source: KubeSource,
         make_settings: fn(KubeSource) -> ReflectorSettings,
     ) -> AnyInformer {
-        let Shared { settings, registry, .. } = &*self.shared;
-        let RegistryEntry { found, streaming, ended } = registry.lock().look(key);
+        let mut registry = self.shared.registry.lock();
+        let (ended, found, streaming) = (registry.sweep(), registry.find(key), registry.streaming(&key.kind));
+        drop(registry);
         drop(ended);
         if let Some(found) = found {
             return found;
         }
         // Runs the user's `configure` functions, so not under the lock; another task may insert the informer meanwhile.
-        let builder = settings.configure(AnyInformerBuilder::new(make_settings(source)), key, streaming);
-        let outcome = registry.lock().find_or_insert(key, builder);
-        match outcome {
-            RequestOutcome::Found { informer, unused } => {
-                drop(unused);
-                informer
-            }
-            RequestOutcome::Inserted { informer, overlap } => {
-                if let Some(overlap) = overlap {
-                    warn!(
-                        informer = &**informer.name(),
-                        object_type = key.object_type_name(),
-                        other_object_type = overlap,
-                        "some objects are cached twice, in two object types; one object type for all saves memory"
-                    );
-                }
-                informer
-            }
-            RequestOutcome::FactoryStopped { informer } => {
-                informer.ask_to_stop();
-                informer
-            }
+        let builder = self.shared.settings.configure(AnyInformerBuilder::new(make_settings(source)), key, streaming);
+        let mut registry = self.shared.registry.lock();
+        if let Some(found) = registry.find(key) {
+            // Before the unused builder is dropped, which holds users' closures.
+            drop(registry);
+            return found;
         }
+        let (informer, overlap) = registry.insert(key, builder);
+        let is_stopped = registry.is_stopped();
+        drop(registry);
+        if is_stopped {
+            informer.ask_to_stop();
+        }
+        if let Some(overlap) = overlap {
+            warn!(
+                informer = &**informer.name(),
+                object_type = key.object_type.name(),
+                other_object_type = overlap,
+                "some objects are cached twice, in two object types; one object type for all saves memory"
+            );
+        }
+        informer
     }
 }
 

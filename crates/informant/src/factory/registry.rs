@@ -51,28 +51,6 @@ pub(super) struct Registry {
     is_stopped: bool,
 }
 
-/// The outcome of a request. An unused builder is returned, so that the caller drops it without the lock.
-pub(super) enum RequestOutcome {
-    /// Another task has inserted the informer meanwhile.
-    Found { informer: AnyInformer, unused: Box<AnyInformerBuilder> },
-    Inserted {
-        informer: AnyInformer,
-        /// Another object type in which the same objects are cached, if a warning is due.
-        overlap: Option<String>,
-    },
-    /// The factory was stopped.
-    FactoryStopped { informer: AnyInformer },
-}
-
-/// The registry's entry for a key.
-pub(super) struct RegistryEntry {
-    pub(super) found: Option<AnyInformer>,
-    /// Remembers whether the server refused to list the kind as a stream; shared by all informers of the kind.
-    pub(super) streaming: StreamingSupport,
-    /// Stopped informers that were removed, to be dropped without the lock.
-    pub(super) ended: Vec<AnyInformer>,
-}
-
 impl KindId {
     pub(super) fn of(resource: &ApiResource) -> Self {
         Self { api_version: resource.api_version.clone(), plural: resource.plural.clone() }
@@ -80,10 +58,6 @@ impl KindId {
 }
 
 impl InformerKey {
-    pub(super) fn object_type_name(&self) -> String {
-        self.object_type.name()
-    }
-
     /// Returns true if both informers may cache the same object, in different object types.
     fn overlaps(&self, other: &Self) -> bool {
         let is_everywhere = |key: &Self| key.scope.namespace.is_none();
@@ -137,18 +111,13 @@ impl Registry {
         ended
     }
 
-    /// Looks up a key, and removes stopped informers.
-    pub(super) fn look(&mut self, key: &InformerKey) -> RegistryEntry {
-        let ended = self.sweep();
-        RegistryEntry {
-            found: self.find(key),
-            streaming: self.streaming.entry(key.kind.clone()).or_default().clone(),
-            ended,
-        }
+    /// Returns the memory of whether the server refused to list the kind as a stream; all informers of the kind share it.
+    pub(super) fn streaming(&mut self, kind: &KindId) -> StreamingSupport {
+        self.streaming.entry(kind.clone()).or_default().clone()
     }
 
     /// Returns the informer of a key, unless it is stopping.
-    fn find(&self, key: &InformerKey) -> Option<AnyInformer> {
+    pub(super) fn find(&self, key: &InformerKey) -> Option<AnyInformer> {
         let informer = self.informers.get(key)?;
         match informer.state() {
             InformerState::New | InformerState::Running => Some(informer.clone()),
@@ -156,20 +125,19 @@ impl Registry {
         }
     }
 
-    pub(super) fn find_or_insert(&mut self, key: &InformerKey, builder: AnyInformerBuilder) -> RequestOutcome {
-        if let Some(informer) = self.find(key) {
-            return RequestOutcome::Found { informer, unused: Box::new(builder) };
-        }
+    /// Builds the informer of a key for which `find` returns none, and keeps it unless the factory was stopped. Also returns another object
+    /// type in which the same objects are cached, if a warning is due.
+    pub(super) fn insert(&mut self, key: &InformerKey, builder: AnyInformerBuilder) -> (AnyInformer, Option<String>) {
         let informer = builder.rename(|given, source| self.name(given, source, key)).build();
         if self.is_stopped {
-            return RequestOutcome::FactoryStopped { informer };
+            return (informer, None);
         }
         let mut others = self.informers.iter().filter(|(_, informer)| !is_stopped_by_user(informer));
-        let overlap = others.find(|(other, _)| key.overlaps(other)).map(|(other, _)| other.object_type_name());
+        let overlap = others.find(|(other, _)| key.overlaps(other)).map(|(other, _)| other.object_type.name());
         let overlap = overlap.filter(|_| self.warned.insert(key.kind.clone()));
         let before = self.informers.insert(key.clone(), informer.clone());
         self.leaving.extend(before);
-        RequestOutcome::Inserted { informer, overlap }
+        (informer, overlap)
     }
 
     /// Returns a name that no other informer has: the given one or the source's, with a suffix if another informer has that name already.
@@ -183,7 +151,7 @@ impl Registry {
             name = match (given, other) {
                 (Some(given), other) if other.scope != key.scope => format!("{given}{}", key.scope),
                 (_, other) if other.kind != key.kind => format!("{name} of {}", key.kind.api_version),
-                (_, _) => format!("{name} as {}", key.object_type_name()),
+                (_, _) => format!("{name} as {}", key.object_type.name()),
             };
         }
         if holder(&name).is_none() {

@@ -74,7 +74,7 @@ impl BatchApplier {
             let processed = batch.acknowledge_returning_items();
             if !core.is_synced() && self.queue.is_synced() {
                 // Set before handlers receive the event, because they may call `is_synced`.
-                let _ = core.sync.set(Ok(()));
+                core.set_synced();
                 processor.set_synced();
                 info!(
                     informer = &*core.name,

@@ -2,17 +2,10 @@
 
 use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
-use super::{
-    AnyInformer, SharedInformer,
-    apply::ApplyOptions,
-    core::{Core, Plan},
-    run::Unstarted,
-};
+use super::{AnyInformer, SharedInformer, apply::ApplyOptions, core::Core, run::Unstarted};
 use crate::{
     listwatch::{ListWatchError, Quarantined, ReflectorBuilder, ReflectorSettings, ServerHealth, TransformResult},
     object::FieldPath,
-    store::Indexer,
-    subscribers::SharedProcessor,
 };
 
 /// A builder for a [`SharedInformer`]; [`SharedInformer::builder`] returns it.
@@ -151,10 +144,7 @@ impl AnyInformerBuilder {
     pub(crate) fn build(self) -> AnyInformer {
         let Self { reflector, resync, fails_fast, name, queue, options } = self;
         let name = name.unwrap_or_else(|| reflector.resource().into());
-        let indexer = Indexer::builder().resource(Arc::clone(&name)).build();
-        let plan = Plan { name, cluster: reflector.cluster(), namespace: reflector.namespace(), fails_fast };
-        let core = Core::new(plan, indexer, SharedProcessor::new(resync));
-        AnyInformer::new(core, Unstarted { reflector, queue, options })
+        AnyInformer::new(Core::new(name, Unstarted { reflector, queue, options }, resync, fails_fast))
     }
 }
 

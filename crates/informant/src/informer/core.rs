@@ -1,11 +1,12 @@
 //! The state that an informer's task and its handles share.
 //!
-//! - **In:** the settings, a cache and a processor of events.
-//! - **Out:** the cache, the listeners, the phase and the wake-ups of one informer, each behind its own lock or signal.
-//! - **Knows nothing of:** the queue, and the type of the objects.
+//! - **In:** the settings of a new informer.
+//! - **Out:** the cache, the listeners, the [phase](super::phase) and the wake-ups of one informer, each behind its own lock or signal.
+//! - **Knows nothing of:** the type of the objects.
 
 use std::{
     cell::RefCell,
+    pin::pin,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -13,16 +14,19 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::{BoxFuture, Shared};
 use parking_lot::{Mutex, ReentrantMutex};
-use tokio::sync::{Notify, SetOnce, watch};
+use tokio::sync::Notify;
 use tracing::error;
 
+use super::{phase::Phase, run::Unstarted};
 use crate::{
     ResourceVersion,
-    listwatch::{ListWatchError, ReflectorHandle, ReflectorStatus},
+    listwatch::{Activity, ListWatchError, ReflectorHandle, ReflectorStatus},
     metrics::InformerMetrics,
     object::Erased,
     panics,
+    queue::Queue,
     store::{Indexer, Lister},
     subscribers::{Caller, Ended, Leftovers, Listener, SharedProcessor, Workers, do_as},
 };
@@ -50,43 +54,28 @@ pub(super) struct Core {
     check_period: Mutex<Option<Duration>>,
     pub(super) workers: Workers,
     pub(super) metrics: InformerMetrics,
-    /// Set when the informer starts.
-    pub(super) source: OnceLock<Source>,
-    /// Set when the first list has been applied to the cache; an error if the informer stopped before.
-    pub(super) sync: SetOnce<Result<(), Unsynced>>,
-    /// The last list error that retrying cannot fix, while the reflector is in backoff. Read only if `fails_fast` is set.
-    pub(super) permanent_failure: watch::Sender<Option<Arc<ListWatchError>>>,
-    pub(super) fails_fast: bool,
-    /// Notified after each cache write, and once when the informer stops.
+    /// The phase of the informer. No other lock is taken while it is held, and no code of users runs.
+    pub(super) phase: Mutex<Phase>,
+    /// Notified after each change of the phase except the start.
+    phase_changed: Notify,
+    /// Completes when the informer's task has ended; set when the phase becomes `Running`.
+    pub(super) task: OnceLock<Shared<BoxFuture<'static, ()>>>,
+    /// Set by the start. Not part of the phase: it is read for each batch, without a lock, and the status shows it after the stop too.
+    pub(super) started: OnceLock<Started>,
+    /// Whether the first list has been applied to the cache. Not part of the phase: it is read for each batch, without a lock, and stays
+    /// true after the stop.
+    is_synced: AtomicBool,
+    fails_fast: bool,
+    /// Notified after each cache write, after each list error that retrying cannot fix, and once when the informer stops.
     pub(super) cache_changed: Notify,
     /// Changes before and after each relist of a changed history is applied to the cache.
     pub(super) history_changes: AtomicU64,
-    /// Set when the informer is asked to stop.
-    pub(super) stop: SetOnce<()>,
-    /// Set when the informer's task has ended.
-    pub(super) stopped: SetOnce<()>,
-    /// The reason why the informer stopped without being asked.
-    pub(super) crash: OnceLock<Arc<str>>,
-    /// True once no further write to the cache can happen.
-    is_closed: AtomicBool,
 }
 
-/// The settings that do not change after the informer is built.
-pub(super) struct Plan {
-    pub(super) name: Arc<str>,
-    pub(super) cluster: Option<Arc<str>>,
-    pub(super) namespace: Option<Arc<str>>,
-    pub(super) fails_fast: bool,
-}
-
-/// The informer stopped before it was synced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Unsynced;
-
-/// The running reflector and its queue, as the status shows them.
-pub(super) struct Source {
+/// The reflector and its queue, which the start creates.
+pub(super) struct Started {
     pub(super) reflector: ReflectorHandle,
-    pub(super) queued: Box<dyn Fn() -> usize + Send + Sync>,
+    pub(super) queue: Queue<Erased>,
 }
 
 /// The error of taking the lock `apply_lock` inside an index function, which runs while it is held.
@@ -94,15 +83,14 @@ pub(super) struct Source {
 pub(super) struct InsideApplyLock;
 
 impl Core {
-    pub(super) fn new(plan: Plan, indexer: Indexer<Erased>, processor: SharedProcessor) -> Self {
-        let Plan { name, cluster, namespace, fails_fast } = plan;
+    pub(super) fn new(name: Arc<str>, settings: Unstarted, resync: Option<Duration>, fails_fast: bool) -> Self {
+        let indexer = Indexer::builder().resource(Arc::clone(&name)).build();
+        let processor = SharedProcessor::new(resync);
         Self {
             metrics: InformerMetrics::new(&name),
             name,
-            cluster,
-            namespace,
-            fails_fast,
-            permanent_failure: watch::Sender::new(None),
+            cluster: settings.reflector.cluster(),
+            namespace: settings.reflector.namespace(),
             lister: indexer.lister(),
             indexer,
             id: processor.id(),
@@ -110,14 +98,14 @@ impl Core {
             check_period: Mutex::new(processor.check_period()),
             apply_lock: ReentrantMutex::new(RefCell::new(processor)),
             workers: Workers::default(),
-            source: OnceLock::new(),
-            sync: SetOnce::new(),
+            phase: Mutex::new(Phase::New(Box::new(settings))),
+            phase_changed: Notify::new(),
+            task: OnceLock::new(),
+            started: OnceLock::new(),
+            is_synced: AtomicBool::new(false),
+            fails_fast,
             cache_changed: Notify::new(),
             history_changes: AtomicU64::new(0),
-            stop: SetOnce::new(),
-            stopped: SetOnce::new(),
-            crash: OnceLock::new(),
-            is_closed: AtomicBool::new(false),
         }
     }
 
@@ -138,6 +126,15 @@ impl Core {
         self.drop_catching_panics(listeners);
         self.drop_catching_panics(events);
         Ok(result)
+    }
+
+    /// Adds indexes while the lock `apply_lock` is held: index functions run, and a thread that waits for the cache's writer must hold this
+    /// lock already, so that two threads cannot wait for each other.
+    pub(super) fn with_indexer<R>(&self, add: impl FnOnce(&Indexer<Erased>) -> R) -> R {
+        let apply_lock = self.apply_lock.lock();
+        // An error means that an index function makes the call: the indexer then panics with a message that explains it.
+        let _processor = apply_lock.try_borrow_mut();
+        do_as(self.caller(), || add(&self.indexer))
     }
 
     /// Drops values that hold users' code, one by one; a panic of a destructor is logged. Call it without a lock.
@@ -184,27 +181,38 @@ impl Core {
         numbered.find(|name| !is_taken(name)).map_or(name, Into::into)
     }
 
-    /// Returns true once no further write to the cache can happen.
-    pub(super) fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::Acquire)
+    pub(super) fn is_synced(&self) -> bool {
+        self.is_synced.load(Ordering::Acquire)
     }
 
-    pub(super) fn is_synced(&self) -> bool {
-        self.sync.get() == Some(&Ok(()))
+    /// Records that the first list has been applied to the cache. The caller notifies `cache_changed` afterwards.
+    pub(super) fn set_synced(&self) {
+        self.is_synced.store(true, Ordering::Release);
+    }
+
+    /// Returns the list error that retrying cannot fix, while the reflector is in backoff because of it; `None` if the informer does not
+    /// fail fast or has stopped.
+    pub(super) fn permanent_failure(&self) -> Option<Arc<ListWatchError>> {
+        let started = self.started.get().filter(|_| self.fails_fast && !self.phase.lock().is_closed())?;
+        started.reflector.look(|status| {
+            // In any other activity a new attempt is in progress, so the last error may not apply any more.
+            let Activity::BackingOff { because, .. } = &status.activity else { return None };
+            (!because.is_transient()).then(|| Arc::clone(because))
+        })
     }
 
     pub(super) fn source_status(&self) -> ReflectorStatus {
-        self.source.get().map(|source| source.reflector.status()).unwrap_or_default()
+        self.started.get().map(|started| started.reflector.status()).unwrap_or_default()
     }
 
     /// Returns the time since the server last confirmed that the cache is current.
     pub(super) fn confirmed_age(&self) -> Option<Duration> {
-        let confirmed = self.source.get()?.reflector.look(|status| status.confirmed)?;
+        let confirmed = self.started.get()?.reflector.look(|status| status.confirmed)?;
         Some(confirmed.elapsed())
     }
 
     pub(super) fn queued(&self) -> usize {
-        self.source.get().map_or(0, |source| (source.queued)())
+        self.started.get().map_or(0, |started| started.queue.len())
     }
 
     /// Returns the version of the cache.
@@ -212,17 +220,32 @@ impl Core {
         self.lister.version()
     }
 
-    /// Closes all listeners and the cache: no event is delivered and no write happens any more.
+    /// Asks the informer to stop, without waiting.
+    pub(super) fn ask_to_stop(&self) {
+        let unstarted = self.phase.lock().ask_to_stop();
+        self.phase_changed.notify_waiters();
+        // An informer that never started has no task that would end it.
+        if unstarted.is_some() {
+            self.end();
+        }
+    }
+
+    /// Stops the informer because of an error, unless it is stopping already.
+    pub(super) fn crash(&self, cause: &str) {
+        self.phase.lock().crash(cause.into());
+        self.phase_changed.notify_waiters();
+    }
+
+    /// Closes all listeners and the cache: no event is delivered and no write happens any more. The informer is stopping.
     pub(super) fn close(&self) {
         let listeners = self.with_apply_lock(SharedProcessor::close).unwrap_or_default();
         listeners.iter().for_each(|listener| listener.close(Ended::Stopped));
         self.drop_catching_panics(listeners);
-        let _ = self.sync.set(Err(Unsynced));
-        let was_closed = self.is_closed.swap(true, Ordering::AcqRel);
+        let was_open = self.phase.lock().close();
         self.indexer.stop();
         self.cache_changed.notify_waiters();
         // Only once: at a second call, another informer of the same name may be recording.
-        if !was_closed {
+        if was_open {
             self.metrics.stopped();
         }
     }
@@ -230,7 +253,37 @@ impl Core {
     /// Called when the informer's task has ended.
     pub(super) fn end(&self) {
         self.close();
-        let _ = self.stopped.set(());
+        self.phase.lock().end();
+        self.phase_changed.notify_waiters();
         self.drop_catching_panics(self.listeners());
+    }
+
+    /// Waits until the informer is in one of the phases that `is_reached` accepts.
+    pub(super) async fn wait_for_phase(&self, is_reached: impl Fn(&Phase) -> bool) {
+        wait_until(&self.phase_changed, || is_reached(&self.phase.lock()).then_some(())).await;
+    }
+
+    /// Calls `look` now and after each change of the cache, until it returns a value; `None` if the informer stops first.
+    pub(super) async fn wait_for_cache<R>(&self, mut look: impl FnMut() -> Option<R>) -> Option<R> {
+        wait_until(&self.cache_changed, || {
+            // Read before `look` is called, so that `look` sees the last write.
+            let is_closed = self.phase.lock().is_closed();
+            let found = look();
+            (found.is_some() || is_closed).then_some(found)
+        })
+        .await
+    }
+}
+
+/// Calls `look` now and after each notification, until it returns a value.
+async fn wait_until<R>(changed: &Notify, mut look: impl FnMut() -> Option<R>) -> R {
+    loop {
+        let mut notified = pin!(changed.notified());
+        // Enabled before `look` is called, so that a notification after it wakes this task.
+        notified.as_mut().enable();
+        if let Some(found) = look() {
+            return found;
+        }
+        notified.await;
     }
 }

@@ -49,7 +49,7 @@ pub struct AlreadyStarted {
 #[non_exhaustive]
 pub enum SyncError {
     /// The informer stopped before its first list was applied to the cache.
-    #[error("informer {informer} stopped before it was synced{}", Crash(crash))]
+    #[error("informer {informer} stopped before it was synced{}", crash_cause(crash.as_deref()))]
     Stopped {
         /// Which informer.
         informer: Arc<str>,
@@ -70,7 +70,7 @@ pub enum SyncError {
         reason: Arc<ListWatchError>,
     },
     /// The informer was not synced in time. It keeps trying.
-    #[error("informer {informer} is not synced after {within:?}{}", Received(*.objects, reason.is_some()))]
+    #[error("informer {informer} is not synced after {within:?}{}", received(*.objects, reason.is_some()))]
     TimedOut {
         /// Which informer.
         informer: Arc<str>,
@@ -99,7 +99,7 @@ impl SyncError {
 ///
 /// `Display` prints all of them with their causes in one line, [`report()`](Self::report) in several lines.
 #[derive(Clone, thiserror::Error)]
-#[error("{}{}", self.headline(), Members(errors))]
+#[error("{}{}{}", self.headline(), if errors.is_empty() { "" } else { ": " }, list(errors))]
 #[non_exhaustive]
 pub struct SyncErrors {
     /// The number of informers that were awaited.
@@ -136,7 +136,7 @@ impl SyncErrors {
 #[non_exhaustive]
 pub enum WaitError {
     /// The cache did not reach the state in time.
-    #[error("informer {informer} has not seen {awaited} within {within:?}; its cache is at {}", At(cache))]
+    #[error("informer {informer} has not seen {awaited} within {within:?}; its cache is at {}", cache_version(cache.as_ref()))]
     TimedOut {
         /// Which informer.
         informer: Arc<str>,
@@ -154,7 +154,7 @@ pub enum WaitError {
     #[error(
         "informer {informer}: the server's history changed (was it restored from a backup?) while waiting for {awaited}; that write \
          may be lost, so read the object again; its cache is at {}",
-        At(cache)
+        cache_version(cache.as_ref())
     )]
     HistoryChanged {
         /// Which informer.
@@ -200,7 +200,7 @@ pub enum WaitError {
         address: String,
     },
     /// The informer has stopped.
-    #[error("informer {informer} has stopped and will not see {awaited}; its cache stays at {}", At(cache))]
+    #[error("informer {informer} has stopped and will not see {awaited}; its cache stays at {}", cache_version(cache.as_ref()))]
     Stopped {
         /// Which informer.
         informer: Arc<str>,
@@ -238,7 +238,7 @@ pub enum StopError {
         informer: Arc<str>,
     },
     /// Callbacks did not return in time. The informer stops when they do.
-    #[error("informer {informer} has not stopped within {within:?}: {}", Running(handlers))]
+    #[error("informer {informer} has not stopped within {within:?}: {}", running(handlers))]
     StillRunning {
         /// Which informer.
         informer: Arc<str>,
@@ -253,7 +253,7 @@ pub enum StopError {
 ///
 /// `Display` prints all of them in one line, [`report()`](Self::report) in several lines.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", List(errors))]
+#[error("{}", list(errors))]
 #[non_exhaustive]
 pub struct StopErrors {
     /// One error for each informer that has not stopped.
@@ -270,72 +270,35 @@ impl StopErrors {
     }
 }
 
-/// A version of the cache.
-struct At<'a>(&'a Option<ResourceVersion>);
-/// The reason why an informer stopped by itself, if it did.
-struct Crash<'a>(&'a Option<Arc<str>>);
-/// The number of objects that were received, and whether a request failed.
-struct Received(usize, bool);
 /// Several errors with their causes, in one line.
-struct List<'a, E>(&'a [E]);
-/// As [`List`], after a colon; empty if there are no errors.
-struct Members<'a, E>(&'a [E]);
+fn list<E: Error + 'static>(errors: &[E]) -> String {
+    errors.iter().map(|error| Chain(error).to_string()).collect::<Vec<_>>().join("; ")
+}
+
+/// A version of the cache.
+fn cache_version(cache: Option<&ResourceVersion>) -> String {
+    cache.map_or_else(|| "no version yet".to_owned(), |version| format!("version {version}"))
+}
+
+/// The reason why an informer stopped by itself, if it did.
+fn crash_cause(crash: Option<&str>) -> String {
+    crash.map(|crash| format!(": {}", OneLine(crash))).unwrap_or_default()
+}
+
+/// The number of objects that were received, if any, or that no request failed either.
+fn received(objects: usize, has_failed: bool) -> String {
+    match (objects, has_failed) {
+        (0, true) => String::new(),
+        (0, false) => "; the server has sent no object and no error".to_owned(),
+        (objects, _) => format!("; {objects} objects received so far"),
+    }
+}
+
 /// The handlers whose callbacks are still running.
-struct Running<'a>(&'a [Arc<str>]);
-
-impl<E: Error + 'static> fmt::Display for List<'_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, error) in self.0.iter().enumerate() {
-            let separator = if position > 0 { "; " } else { "" };
-            write!(f, "{separator}{}", Chain(error))?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for At<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(version) => write!(f, "version {version}"),
-            None => f.write_str("no version yet"),
-        }
-    }
-}
-
-impl fmt::Display for Crash<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(crash) => write!(f, ": {}", OneLine(crash)),
-            None => Ok(()),
-        }
-    }
-}
-
-impl fmt::Display for Received {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self(0, true) => Ok(()),
-            Self(0, false) => f.write_str("; the server has sent no object and no error"),
-            Self(objects, _) => write!(f, "; {objects} objects received so far"),
-        }
-    }
-}
-
-impl fmt::Display for Running<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            [] => f.write_str("an index function or a callback of the reflector is still running"),
-            handlers => write!(f, "callbacks of {} have not returned", handlers.join(", ")),
-        }
-    }
-}
-
-impl<E: Error + 'static> fmt::Display for Members<'_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            [] => Ok(()),
-            errors => write!(f, ": {}", List(errors)),
-        }
+fn running(handlers: &[Arc<str>]) -> String {
+    match handlers {
+        [] => "an index function or a callback of the reflector is still running".to_owned(),
+        handlers => format!("callbacks of {} have not returned", handlers.join(", ")),
     }
 }
 

@@ -1,13 +1,9 @@
 //! Waits for several informers, and stops several informers, together.
 
-use std::{pin::pin, time::Duration};
+use std::time::Duration;
 
-use futures_util::{
-    StreamExt,
-    future::{Either, join_all, select},
-    stream::FuturesUnordered,
-};
-use tokio::time::{sleep, timeout};
+use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
+use tokio::time::timeout;
 
 use super::{AnyInformer, StopErrors, SyncErrors};
 
@@ -16,39 +12,33 @@ const TOGETHER: Duration = Duration::from_millis(250);
 
 /// Waits until all informers are synced, one of them fails, or the time limit passes.
 pub(crate) async fn synced(informers: &[AnyInformer], within: Option<Duration>) -> Result<(), SyncErrors> {
-    let failed = |errors| Err(SyncErrors::new(informers.len(), errors));
     let mut waiting: FuturesUnordered<_> = informers.iter().map(AnyInformer::synced).collect();
-    let mut over = pin!(sleep_or_never(within));
-    let error = loop {
-        match select(waiting.next(), &mut over).await {
-            Either::Left((None, _)) => return Ok(()),
-            Either::Left((Some(Ok(())), _)) => {}
-            Either::Left((Some(Err(error)), _)) => break error,
-            Either::Right((within, _)) => {
+    let mut errors = Vec::new();
+    let waits = async {
+        while let Some(outcome) = waiting.next().await {
+            let Err(error) = outcome else { continue };
+            errors.push(error);
+            // Informers that have not failed by then are left out of the error.
+            let others = waiting.by_ref().for_each(|outcome| {
+                errors.extend(outcome.err());
+                std::future::ready(())
+            });
+            let _ = timeout(TOGETHER, others).await;
+            return;
+        }
+    };
+    match within {
+        None => waits.await,
+        Some(within) => {
+            if timeout(within, waits).await.is_err() && errors.is_empty() {
                 let unsynced = informers.iter().filter(|informer| !informer.is_synced());
-                return failed(unsynced.map(|informer| informer.not_synced_within(within)).collect());
+                errors.extend(unsynced.map(|informer| informer.not_synced_within(within)));
             }
         }
-    };
-    let mut errors = vec![error];
-    let others = async {
-        while let Some(outcome) = waiting.next().await {
-            errors.extend(outcome.err());
-        }
-    };
-    // Informers that have not failed by then are left out of the error.
-    let _ = timeout(TOGETHER, select(pin!(others), over)).await;
-    failed(errors)
-}
-
-/// Completes after the time limit and returns it; without a limit, never completes.
-async fn sleep_or_never(time: Option<Duration>) -> Duration {
-    match time {
-        Some(time) => {
-            sleep(time).await;
-            time
-        }
-        None => std::future::pending().await,
+    }
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(SyncErrors::new(informers.len(), errors)),
     }
 }
 

@@ -16,6 +16,7 @@ mod errors; // errors of informers
 mod event_callback; // one closure for all events
 mod group; // waits for and stops several informers
 mod json; // status and problems as JSON
+mod phase; // new, running, stopping, stopped: the transitions
 mod process_loop; // the process loop; read this first
 mod reads; // waiting for versions, writes and deletions
 mod relist_order; // deletes of a relist before its adds and updates

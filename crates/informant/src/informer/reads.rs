@@ -43,19 +43,19 @@ impl AnyInformer {
             if let Some(bad) = &unreadable
                 && (bad.version.is_empty() || wait.is_at_least(&bad.version, version)?)
             {
-                return Err(wait.cannot_read(key, bad).into());
+                return Err(wait.cannot_read(key, bad));
             }
             if let Some(object) = core.lister.get(key)
                 && !object.version().is_empty()
                 && wait.is_at_least(object.version(), version)?
             {
-                return Ok(Some(object));
+                return Ok(Some(Some(object)));
             }
             // The reached version is read first: the object that is read after it is at least as new.
             match (wait.has_reached(version)?, unreadable) {
-                (true, Some(bad)) => Err(wait.cannot_read(key, &bad).into()),
-                (true, None) if wait.is_certain()? => Ok(core.lister.get(key)),
-                (true, None) | (false, _) => Err(Unseen),
+                (true, Some(bad)) => Err(wait.cannot_read(key, &bad)),
+                (true, None) if wait.is_certain()? => Ok(Some(core.lister.get(key))),
+                (true, None) | (false, _) => Ok(None),
             }
         })
         .await
@@ -68,22 +68,17 @@ impl AnyInformer {
         wait.until(|| {
             // A cache that has not reached the object's version cannot show its deletion either.
             if !deleted.version.is_empty() && !wait.has_reached(&deleted.version)? {
-                return Err(Unseen);
+                return Ok(None);
             }
             let is_same_incarnation = |uid: &Uid| deleted.may_be_same_incarnation(uid);
             let is_cached = core.lister.get(&deleted.key).is_some_and(|object| is_same_incarnation(object.uid()));
             // A quarantined object still exists.
             let is_there = is_cached || wait.unreadable(&deleted.key).is_some_and(|bad| is_same_incarnation(&bad.uid));
-            match !is_there && wait.is_certain()? {
-                true => Ok(()),
-                false => Err(Unseen),
-            }
+            Ok((!is_there && wait.is_certain()?).then_some(()))
         })
         .await
     }
-}
 
-impl AnyInformer {
     /// Waits until the cached state of an object satisfies a condition; `None` is the state of an object that does not exist.
     pub(crate) async fn wait_until(
         &self,
@@ -95,17 +90,14 @@ impl AnyInformer {
         let wait = Wait::for_condition(core, key.clone(), within);
         let waited = wait.until(|| {
             if !core.is_synced() {
-                return Err(Unseen);
+                return Ok(None);
             }
             let object = core.lister.get(key);
             // A quarantined object exists, although the cache may not have it.
             if object.is_none() && (wait.unreadable(key).is_some() || !wait.is_certain()?) {
-                return Err(Unseen);
+                return Ok(None);
             }
-            match condition(object.as_ref()) {
-                true => Ok(object),
-                false => Err(Unseen),
-            }
+            Ok(condition(object.as_ref()).then_some(object))
         });
         match (waited.await, wait.unreadable(key)) {
             // The object may have satisfied the condition on the server.
@@ -118,7 +110,7 @@ impl AnyInformer {
 impl Core {
     async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
         let wait = Wait::new(self, WaitTarget::Version(version.clone()), within);
-        wait.until(|| wait.has_reached(version)?.then_some(()).ok_or(Unseen)).await
+        wait.until(|| Ok(wait.has_reached(version)?.then_some(()))).await
     }
 }
 
@@ -157,19 +149,6 @@ struct Wait<'a> {
     history_changes: Option<u64>,
 }
 
-/// Whether the wait goes on or fails.
-enum NotYet {
-    Unseen,
-    Never(WaitError),
-}
-use NotYet::{Never, Unseen};
-
-impl From<WaitError> for NotYet {
-    fn from(error: WaitError) -> Self {
-        Never(error)
-    }
-}
-
 impl<'a> Wait<'a> {
     fn new(core: &'a Core, awaited: WaitTarget, within: Duration) -> Self {
         let history_changes = Some(core.history_changes.load(atomic::Ordering::Acquire));
@@ -194,41 +173,26 @@ impl<'a> Wait<'a> {
         })
     }
 
-    /// Calls `look` now and after every cache write, until it returns a result or an error.
-    async fn until<R>(&self, mut look: impl FnMut() -> Result<R, NotYet>) -> Result<R, WaitError> {
-        let looking = async {
-            loop {
-                let cache_changed = self.core.cache_changed.notified();
-                tokio::pin!(cache_changed);
-                // Enabled before `look` is called, so that a write after it wakes this task.
-                cache_changed.as_mut().enable();
-                self.check_history()?;
-                match look() {
-                    // The history may have changed between the first check and `look`.
-                    Ok(result) => return self.check_history().map(|()| result),
-                    Err(Never(error)) => return Err(error),
-                    Err(Unseen) => {}
-                }
-                if self.core.is_closed() {
-                    return Err(WaitError::Stopped {
-                        informer: self.informer(),
-                        awaited: self.awaited.clone(),
-                        cache: self.core.version(),
-                    });
-                }
-                cache_changed.await;
-            }
+    /// Calls `look` now and after every cache write, until it returns a value or an error, the informer stops, or the time limit passes.
+    async fn until<R>(&self, mut look: impl FnMut() -> Result<Option<R>, WaitError>) -> Result<R, WaitError> {
+        let mut look = || {
+            self.check_history()?;
+            let found = look()?;
+            // The history may have changed between the first check and `look`.
+            self.check_history()?;
+            Ok(found)
         };
-        timeout(self.within, looking).await.unwrap_or_else(|_| {
-            let status = self.core.source_status();
-            Err(WaitError::TimedOut {
-                informer: self.informer(),
-                awaited: self.awaited.clone(),
-                within: self.within,
-                cache: self.core.version(),
-                reason: status.failing_since.and(status.last_error),
-            })
-        })
+        let waited = timeout(self.within, self.core.wait_for_cache(|| look().transpose())).await;
+        let (informer, awaited, cache) = (self.informer(), self.awaited.clone(), self.core.version());
+        match waited {
+            Ok(Some(found)) => found,
+            Ok(None) => Err(WaitError::Stopped { informer, awaited, cache }),
+            Err(_) => {
+                let status = self.core.source_status();
+                let reason = status.failing_since.and(status.last_error);
+                Err(WaitError::TimedOut { informer, awaited, within: self.within, cache, reason })
+            }
+        }
     }
 
     fn informer(&self) -> Arc<str> {
@@ -253,13 +217,13 @@ impl<'a> Wait<'a> {
 
     /// The quarantined state of the object, if it is in quarantine.
     fn unreadable(&self, key: &Key) -> Option<Quarantined> {
-        self.core.source.get()?.reflector.quarantined_object(key)
+        self.core.started.get()?.reflector.quarantined_object(key)
     }
 
     /// Whether the cache has reached the version at which objects were last released from quarantine. The source is ahead of the cache, so
     /// before that an object may be in neither of them.
     fn is_certain(&self) -> Result<bool, WaitError> {
-        let released = self.core.source.get().and_then(|source| source.reflector.released());
+        let released = self.core.started.get().and_then(|started| started.reflector.released());
         match released.filter(|released| !released.is_empty()) {
             Some(released) => self.has_reached(&released),
             None => Ok(true),

@@ -17,14 +17,14 @@ use super::{
     apply::ApplyOptions,
     batch_applier::{BatchApplier, Ticks},
     builder::QueueKind,
-    core::{Core, Source},
+    core::{Core, Started},
+    phase::Phase,
     process_loop,
 };
 use crate::{
     known::KnownObjects,
     listwatch::{Activity, Reflector, ReflectorHandle, ReflectorSettings},
     metrics::SourceFigures,
-    object::Erased,
     panics,
     queue::Queue,
     subscribers::{as_work_of, do_as},
@@ -38,51 +38,37 @@ pub(super) struct Unstarted {
 }
 
 impl Unstarted {
-    /// Starts the handlers and returns the future that does all other work until the informer stops.
+    /// Builds the reflector, starts the handlers, and returns the future that does all other work until the informer stops.
     pub(super) fn start(self, core: &Arc<Core>, runtime: &Handle) -> BoxFuture<'static, ()> {
+        // Created first: the source, which is users' code, may panic below; dropping this guard then ends the informer.
+        let mut guard = TaskGuard { core: Arc::clone(core), crash: "its source panicked" };
         let Self { reflector, queue, options } = self;
-        let (known, name) = (Arc::new(core.lister.clone()), Arc::clone(&core.name));
-        let reflector =
-            reflector.for_informer(options.trusts_versions.then(|| known.clone() as Arc<dyn KnownObjects<_>>));
-        let builder = Queue::builder().known_objects(known).name(name);
+        let known = Arc::new(core.lister.clone());
+        let builder = Queue::builder().known_objects(known.clone()).name(Arc::clone(&core.name));
         let queue = match queue {
             QueueKind::Grouped => builder.build(),
             QueueKind::InOrder => builder.in_order().build(),
         };
-        Box::pin(start(reflector, queue, options, core, runtime))
+        let reflector = reflector.for_informer(options.trusts_versions.then_some(known as Arc<dyn KnownObjects<_>>));
+        let reflector = reflector.build(Box::new(queue.clone()));
+        // An informer starts only once, so this is the first value.
+        let _ = core.started.set(Started { reflector: reflector.handle(), queue: queue.clone() });
+        guard.crash = "its runtime has ended";
+        // While `apply_lock` is held, so that a listener that is added at the same time gets a worker too.
+        let _ = core.with_apply_lock(|processor| {
+            core.workers.start(runtime);
+            let works = processor.start().into_iter().filter_map(|listener| listener.begin_work());
+            works.for_each(|work| core.workers.run(work));
+        });
+        let ticks = core.check_period().and_then(Ticks::every);
+        let applier = BatchApplier { core: Arc::clone(core), queue, options, ticks };
+        let span = tracing::info_span!("informer", informer = &*core.name);
+        Box::pin(run(reflector, applier, guard).instrument(span))
     }
 }
 
-/// Builds the reflector, starts the handlers, and returns the future of the informer's task.
-fn start(
-    reflector: ReflectorSettings,
-    queue: Queue<Erased>,
-    options: ApplyOptions,
-    core: &Arc<Core>,
-    runtime: &Handle,
-) -> impl Future<Output = ()> + Send + 'static + use<> {
-    // Created first: the source, which is users' code, may panic below; dropping this guard then ends the informer.
-    let ending = Ending(Arc::clone(core));
-    let reflector = reflector.build(Box::new(queue.clone()));
-    let handle = reflector.handle();
-    let looked_at = queue.clone();
-    let source = Source { reflector: handle.clone(), queued: Box::new(move || looked_at.len()) };
-    // An informer starts only once, so this is the first value.
-    let _ = core.source.set(source);
-    // While `apply_lock` is held, so that a listener that is added at the same time gets a worker too.
-    let _ = core.with_apply_lock(|processor| {
-        core.workers.start(runtime);
-        let works = processor.start().into_iter().filter_map(|listener| listener.begin_work());
-        works.for_each(|work| core.workers.run(work));
-    });
-    let ticks = core.check_period().and_then(Ticks::every);
-    let applier = BatchApplier { core: Arc::clone(core), queue, options, ticks };
-    let span = tracing::info_span!("informer", informer = &*core.name);
-    run(reflector, applier, handle, ending).instrument(span)
-}
-
-async fn run(reflector: Reflector, applier: BatchApplier, handle: ReflectorHandle, ending: Ending) {
-    let core = Arc::clone(&ending.0);
+async fn run(reflector: Reflector, applier: BatchApplier, guard: TaskGuard) {
+    let (core, handle) = (Arc::clone(&guard.core), reflector.handle());
     let (informer, caller, shown) = (&*core.name, core.caller(), Arc::clone(&core));
     info!(informer, "started");
     // The future owns the reflector and the queue, so that dropping it ends both.
@@ -92,7 +78,7 @@ async fn run(reflector: Reflector, applier: BatchApplier, handle: ReflectorHandl
     };
     let mut working = Box::pin(as_work_of(caller, working));
     let running = AssertUnwindSafe(&mut working).catch_unwind();
-    match select(pin!(core.stop.wait()), pin!(running)).await {
+    match select(pin!(core.wait_for_phase(Phase::is_stopping)), pin!(running)).await {
         Either::Left(_) => {}
         Either::Right((ended, _)) => {
             let crash = match ended {
@@ -100,7 +86,7 @@ async fn run(reflector: Reflector, applier: BatchApplier, handle: ReflectorHandl
                 Err(panic) => format!("panicked: {}", panics::message(panic)),
             };
             error!(informer, error = crash, "the informer stops because of an internal error");
-            let _ = core.crash.set(crash.into());
+            core.crash(&crash);
         }
     }
     do_as(caller, || {
@@ -111,10 +97,10 @@ async fn run(reflector: Reflector, applier: BatchApplier, handle: ReflectorHandl
     core.close();
     core.workers.ended().await;
     info!(informer, "stopped");
-    drop(ending);
+    drop(guard);
 }
 
-/// Records the metrics of the source, and publishes list errors that retrying cannot fix.
+/// Records the metrics of the source, and wakes the tasks that wait for sync when a list fails with an error that retrying cannot fix.
 async fn show(mut handle: ReflectorHandle, core: &Core) {
     loop {
         let status = handle.changed().await;
@@ -126,19 +112,9 @@ async fn show(mut handle: ReflectorHandle, core: &Core) {
             confirmed_age: status.confirmed.map(|confirmed| confirmed.elapsed()),
             quarantined: handle.quarantined_count(),
         });
-        let verdict = match &status.activity {
-            Activity::BackingOff { because, .. } if !because.is_transient() => Some(Arc::clone(because)),
-            // A new attempt is in progress, so the last error may not apply any more.
-            Activity::Idle
-            | Activity::Listing { .. }
-            | Activity::Streaming { .. }
-            | Activity::CheckingHistory
-            | Activity::Opening
-            | Activity::Watching
-            | Activity::BackingOff { .. }
-            | Activity::Stopped => None,
-        };
-        core.permanent_failure.send_replace(verdict);
+        if core.permanent_failure().is_some() {
+            core.cache_changed.notify_waiters();
+        }
         if let Activity::Stopped = status.activity {
             return std::future::pending().await;
         }
@@ -146,17 +122,15 @@ async fn show(mut handle: ReflectorHandle, core: &Core) {
 }
 
 /// Ends the informer when it is dropped, for example with its runtime.
-struct Ending(Arc<Core>);
+struct TaskGuard {
+    core: Arc<Core>,
+    /// The cause of the crash, if the guard is dropped while the informer is running.
+    crash: &'static str,
+}
 
-impl Drop for Ending {
+impl Drop for TaskGuard {
     fn drop(&mut self) {
-        // The informer was not asked to stop. If no other reason is recorded, its task was dropped.
-        if !self.0.stop.initialized() {
-            // Set after all calls of the source that `start` makes.
-            let has_begun = self.0.source.get().is_some();
-            let crash = if has_begun { "its runtime has ended" } else { "its source panicked" };
-            let _ = self.0.crash.set(crash.into());
-        }
-        self.0.end();
+        self.core.crash(self.crash);
+        self.core.end();
     }
 }

@@ -74,8 +74,9 @@ pub struct SharedInformer<O> {
     object_type: PhantomData<fn(O) -> O>,
 }
 
-/// The phase that an informer is in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The phase that an informer is in. As JSON in lower case: `"running"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum InformerState {
     /// The informer has not been started.

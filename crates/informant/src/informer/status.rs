@@ -160,16 +160,7 @@ impl InformerStatus {
 
     /// Returns true if a watch is open, so that changes are received.
     pub fn is_watching(&self) -> bool {
-        match self.source.activity {
-            Activity::Watching => true,
-            Activity::Idle
-            | Activity::Listing { .. }
-            | Activity::Streaming { .. }
-            | Activity::CheckingHistory
-            | Activity::Opening
-            | Activity::BackingOff { .. }
-            | Activity::Stopped => false,
-        }
+        matches!(self.source.activity, Activity::Watching)
     }
 
     /// Returns true if the cache may be out of date by more than the time that a change takes to arrive: the cache was never filled, the
@@ -242,9 +233,9 @@ impl AnyInformer {
             objects: core.lister.len(),
             version: core.version(),
             queued: core.queued(),
-            quarantined: core.source.get().map_or(0, |source| source.reflector.quarantined_count()),
+            quarantined: core.started.get().map_or(0, |started| started.reflector.quarantined_count()),
             source: core.source_status(),
-            crash: core.crash.get().cloned(),
+            crash: core.phase.lock().crash_cause().cloned(),
             handlers: handlers.collect(),
         }
     }

@@ -194,7 +194,7 @@ impl AnyInformer {
         // Kept outside, so that a handler that is refused is not dropped under the lock.
         let mut given = Some((filter, serve));
         let joined = core.with_apply_lock(|processor| {
-            if processor.is_closed() || core.stop.initialized() {
+            if processor.is_closed() || core.phase.lock().is_stopping() {
                 return None;
             }
             let (filter, serve) = given.take()?;

@@ -10,7 +10,7 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::{AnyInformer, InformerState, SyncError, core::Unsynced};
+use super::{AnyInformer, InformerState, SyncError};
 
 /// How long `synced` waits for an informer that was not started before it logs a warning.
 const WARNING_DELAY: Duration = Duration::from_secs(10);
@@ -23,29 +23,24 @@ impl AnyInformer {
     /// Waits until [`is_synced`](Self::is_synced); see [`SharedInformer::synced`](super::SharedInformer::synced).
     pub(crate) async fn synced(&self) -> Result<(), SyncError> {
         let core = self.core();
-        let mut permanent_failure = core.permanent_failure.subscribe();
-        let no_hope = async {
-            let reason = permanent_failure.wait_for(|reason| core.fails_fast && reason.is_some()).await;
-            let reason = reason.ok().and_then(|reason| reason.clone());
-            match reason {
-                Some(reason) => reason,
-                None => std::future::pending().await,
-            }
-        };
-        // `sync` is polled first: once the informer is synced, earlier failures do not matter.
-        match select(pin!(core.sync.wait()), pin!(select(pin!(no_hope), pin!(self.warn_if_not_started())))).await {
-            Either::Left((Ok(()), _)) => Ok(()),
-            Either::Left((Err(Unsynced), _)) => Err(SyncError::Stopped {
-                informer: Arc::clone(&core.name),
-                crash: core.crash.get().cloned(),
-                reason: core.source_status().last_error,
-            }),
-            Either::Right((Either::Right((never, _)), _)) => match never {},
-            Either::Right((Either::Left((reason, _)), _)) => {
+        // Once the informer is synced, earlier failures do not matter.
+        let synced = core.wait_for_cache(|| match core.is_synced() {
+            true => Some(Ok(())),
+            false => core.permanent_failure().map(Err),
+        });
+        let informer = Arc::clone(&core.name);
+        match select(pin!(synced), pin!(self.warn_if_not_started())).await {
+            Either::Left((Some(Ok(())), _)) => Ok(()),
+            Either::Left((Some(Err(reason)), _)) => {
                 // A task that calls this in a loop must not keep the informer from working.
                 yield_now().await;
-                Err(SyncError::Permanent { informer: Arc::clone(&core.name), reason })
+                Err(SyncError::Permanent { informer, reason })
             }
+            Either::Left((None, _)) => {
+                let crash = core.phase.lock().crash_cause().cloned();
+                Err(SyncError::Stopped { informer, crash, reason: core.source_status().last_error })
+            }
+            Either::Right((never, _)) => match never {},
         }
     }
 

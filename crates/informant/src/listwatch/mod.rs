@@ -49,6 +49,7 @@ mod destination; // where a reflector sends its changes
 mod error; // errors of lists and watches
 pub mod frames; // cuts responses into items and lines
 mod health; // what reflectors of one client know of the server
+pub(crate) mod json; // times and errors in the JSON of a status
 mod kube_api; // `KubeSource`, the Kubernetes API as a source
 mod quarantine; // objects that cannot be decoded
 mod reflector; // lists, watches, and recovers from failures

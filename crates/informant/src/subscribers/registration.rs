@@ -30,10 +30,11 @@ pub struct Registration {
 }
 
 /// The state of a handler or stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct HandlerStatus {
     /// The handler's name.
+    #[serde(serialize_with = "serialize_text")]
     pub name: Arc<str>,
     /// Whether all of the initial list was delivered.
     pub is_synced: bool,
@@ -48,6 +49,10 @@ pub struct HandlerStatus {
     /// How many resyncs were skipped because the handler had not received all events of the one before: it is slower than its resync
     /// period.
     pub resyncs_skipped: u64,
+}
+
+fn serialize_text<S: serde::Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
 }
 
 /// The reached version of an informer's cache, as a registration waits for it.

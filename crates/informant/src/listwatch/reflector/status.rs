@@ -6,13 +6,14 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use tokio::{sync::watch, time::Instant};
 
-use super::super::{ListWatchError, Quarantined, quarantine::Quarantine};
+use super::super::{ListWatchError, Quarantined, json, quarantine::Quarantine};
 use crate::{Key, ResourceVersion};
 
 /// The status of a reflector: its activity, its last failure, and counters.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct ReflectorStatus {
     /// The current activity.
@@ -20,15 +21,20 @@ pub struct ReflectorStatus {
     /// The newest version that the reflector has received. The cache may not have reached it yet.
     pub version: Option<ResourceVersion>,
     /// When the source last delivered a list, an event or a bookmark.
+    #[serde(rename = "last_event_age_seconds", serialize_with = "json::age")]
     pub last_event: Option<Instant>,
     /// When the watch was last known to work. That is `last_event`, or a later time at which the reflector, because the watch was silent, asked the
     /// source for its version and received the version that the watch has reached.
+    #[serde(rename = "confirmed_age_seconds", serialize_with = "json::age")]
     pub confirmed: Option<Instant>,
     /// Since when the source has not answered the question for its version, which the reflector asks when the watch is silent.
+    #[serde(rename = "unanswered_seconds", serialize_with = "json::age")]
     pub unanswered_since: Option<Instant>,
     /// The last failure, if there ever was one.
+    #[serde(serialize_with = "json::last_error")]
     pub last_error: Option<Arc<ListWatchError>>,
     /// Since when requests have been failing; `None` while they succeed.
+    #[serde(rename = "failing_seconds", serialize_with = "json::age")]
     pub failing_since: Option<Instant>,
     /// True if the source no longer serves the kind. All its objects count as deleted.
     pub is_gone: bool,
@@ -43,11 +49,15 @@ pub struct ReflectorStatus {
     /// The number of outages after which the server's history was not checked, because the server refused the check.
     pub unchecked_outages: u64,
     /// True while watches fail: a list that succeeds does not end the failure then.
+    #[serde(skip)]
     pub(super) is_watch_failing: bool,
 }
 
 /// What a reflector does at the moment.
-#[derive(Clone, Debug, Default)]
+///
+/// As JSON an object with the activity's `type`, such as `{"type": "watching"}` or `{"type": "listing", "objects": 500}`.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Activity {
     /// The reflector has not been started.
@@ -72,8 +82,10 @@ pub enum Activity {
     /// It waits before the next attempt.
     BackingOff {
         /// The time of the next attempt.
+        #[serde(rename = "retry_in_seconds", serialize_with = "json::delay")]
         until: Instant,
         /// The failure before.
+        #[serde(serialize_with = "json::error")]
         because: Arc<ListWatchError>,
     },
     /// The reflector has stopped.

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use informant::{
     Cached, Handler, Registration, SharedInformer,
     informer::InformerState,
@@ -120,6 +121,44 @@ async fn an_informer_that_never_started_stops_at_once_and_never_syncs() {
     leaks.check();
 }
 
+/// A source that stops its informer while the informer starts.
+struct StopsAtStart(Arc<OnceLock<SharedInformer<()>>>);
+
+impl ListWatch<()> for StopsAtStart {
+    async fn list(&self, _: ListRequest) -> Result<ListStream<()>, informant::listwatch::SourceError> {
+        unreachable!("the informer is stopped before it lists")
+    }
+
+    async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, informant::listwatch::SourceError> {
+        unreachable!("the informer is stopped before it lists")
+    }
+
+    fn types(&self) -> kube::core::TypeMeta {
+        let informer = self.0.get().unwrap();
+        assert_eq!(informer.state(), InformerState::Running);
+        assert!(!informer.start(), "the start is in progress");
+        assert!(informer.set_transform(|()| ()).is_err());
+        assert!(informer.stop().now_or_never().is_none(), "`stop` waits for the end of the start");
+        assert_eq!(informer.state(), InformerState::Stopping);
+        kube::core::TypeMeta::default()
+    }
+}
+
+/// P9: an informer holds no lock while it calls its source, and its task ends if it is stopped before the task begins.
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_is_stopped_during_its_start_stops_without_a_list_and_leaves_no_task() {
+    let leaks = Leaks::watch();
+    let slot = Arc::new(OnceLock::new());
+    let informer = SharedInformer::of_decoded_objects(StopsAtStart(Arc::clone(&slot))).name("things").build();
+    slot.set(informer.clone()).unwrap();
+
+    assert!(informer.start());
+
+    leaks.stop(&informer).await;
+    let error = informer.synced().await.unwrap_err();
+    assert_eq!(show_error(&error), "informer things stopped before it was synced");
+}
+
 /// SI-13, SI-14, PL-05
 #[tokio::test(start_paused = true)]
 async fn a_removed_handler_receives_no_more_events_and_other_handlers_do() {
@@ -221,9 +260,9 @@ async fn stop_inside_a_callback_of_the_same_handler_is_an_error() {
     let slot = Arc::new(OnceLock::<Registration>::new());
     let (own, recorded, whole) = (Arc::clone(&slot), Arc::clone(&errors), informer.clone());
     let handler = Handler::<()>::new().on_add(move |_, _| {
-        let error = futures_util::FutureExt::now_or_never(own.get().unwrap().stop());
+        let error = own.get().unwrap().stop().now_or_never();
         recorded.lock().unwrap().push(error.expect("at once").unwrap_err().to_string());
-        let error = futures_util::FutureExt::now_or_never(whole.stop());
+        let error = whole.stop().now_or_never();
         recorded.lock().unwrap().push(error.expect("at once").unwrap_err().to_string());
     });
     slot.set(informer.subscribe().named("self").handler(handler).unwrap()).unwrap();
