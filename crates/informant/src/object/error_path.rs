@@ -13,10 +13,7 @@
 //! walks to the value around it. Usually four beginnings are decoded, about as many as the JSON has bits in its length if the
 //! position is one in another text.
 
-use super::{
-    SyntaxProblem,
-    walk::{Member, Runs, Walk},
-};
+use super::walk::{Member, Walk, Walked};
 
 /// Decodes the beginning of an object's JSON and returns the error.
 pub(super) type DecodeBeginning<'a, 'f> = &'f dyn Fn(&'a str) -> Option<serde_json::Error>;
@@ -75,9 +72,8 @@ fn text_without_position(error: &serde_json::Error) -> String {
 
 /// Finds the path of the value that a byte of `json` belongs to. The name of a member belongs to its value.
 fn path_of_byte(json: &str, byte: usize) -> String {
-    let mut kept = Runs::default();
     let mut search = Search { byte, path: String::new() };
-    let walked = search.enter(&mut Walk::new(json.as_bytes(), &mut kept));
+    let walked = search.enter(&mut Walk::new(json.as_bytes()));
     match walked {
         Ok(()) if !search.path.is_empty() => search.path,
         Ok(()) | Err(_) => ".".to_owned(),
@@ -93,12 +89,12 @@ struct Search {
 
 impl Search {
     /// Walks over a value.
-    fn enter(&mut self, walk: &mut Walk<'_, '_>) -> Result<(), SyntaxProblem> {
+    fn enter(&mut self, walk: &mut Walk<'_>) -> Walked<()> {
         match walk.peek() {
             Some(b'{') => walk.members(|walk, name| {
                 let dot = if self.path.is_empty() { "" } else { "." };
                 let step = format!("{dot}{}", walk.resolve(&name)?);
-                self.step(walk, name.start(), &step)?;
+                self.step(walk, name.start, &step)?;
                 Ok(Member::Keep)
             }),
             Some(b'[') => {
@@ -114,7 +110,7 @@ impl Search {
     }
 
     /// Walks over a member or element that begins at `start`, and removes it from the path if the byte is not in it.
-    fn step(&mut self, walk: &mut Walk<'_, '_>, start: usize, step: &str) -> Result<(), SyntaxProblem> {
+    fn step(&mut self, walk: &mut Walk<'_>, start: usize, step: &str) -> Walked<()> {
         let outer = self.path.len();
         self.path.push_str(step);
         self.enter(walk)?;

@@ -4,12 +4,12 @@
 //! - **Out:** its identity and type, and the parts of its JSON to keep: those without white space and cut fields.
 //! - **Knows nothing of:** kinds, decoding.
 
-use std::{borrow::Cow, ops::Range};
+use std::{borrow::Cow, mem, ops::Range};
 
 use super::{
     DecodeError, Identity, SyntaxProblem, Uid,
-    cuts::{Cut, Cuts},
-    walk::{Member, Runs, Walk},
+    cuts::Cuts,
+    walk::{Member, Walk, Walked},
 };
 use crate::{Key, ResourceVersion};
 
@@ -18,7 +18,7 @@ pub(super) struct Found<'a> {
     pub(super) identity: Identity,
     pub(super) api_version: Option<Cow<'a, str>>,
     pub(super) kind: Option<Cow<'a, str>>,
-    /// The range of the value of `metadata.labels` in the kept JSON; empty if there is none.
+    /// The range of the value of `metadata.labels` in the compact JSON; empty if there is none.
     pub(super) labels: Range<usize>,
     /// The number of bytes of the object.
     pub(super) length: usize,
@@ -40,17 +40,47 @@ pub(super) struct Omissions {
     pub(super) cuts: Cuts,
 }
 
-/// Scans the object at the start of `json` and writes the parts to keep into `kept`, replacing its content.
+/// Scans the object at the start of `json`, and writes it into `compact`, replacing its content: without white space, apiVersion, kind and
+/// the omissions, and with `types`, members with a comma behind each, at the front.
 pub(super) fn scan<'a>(
     json: &'a [u8],
     rest: Rest,
     omissions: &Omissions,
-    kept: &mut Runs,
+    types: &str,
+    compact: &mut String,
 ) -> Result<Found<'a>, DecodeError> {
-    let mut walk = Walk::new(json, kept);
+    compact.clear();
+    let mut walk = Walk::writing(json, mem::take(compact).into_bytes());
+    let found = read_object(&mut walk, rest, omissions, types);
+    let mut output = walk.into_output();
+    if found.is_err() {
+        output.clear();
+    }
+    match (found, String::from_utf8(output)) {
+        (Ok(found), Ok(text)) => {
+            *compact = text;
+            Ok(found)
+        }
+        (Ok(found), Err(_)) => Err(invalid_utf8(&json[..found.length])),
+        // Invalid UTF-8 is reported first; the syntax error may only follow from it.
+        (Err(_), _) if rest == Rest::Nothing && std::str::from_utf8(json).is_err() => Err(invalid_utf8(json)),
+        (Err(error), text) => {
+            // Only the buffer is kept.
+            *compact = text.unwrap_or_default();
+            Err(error)
+        }
+    }
+}
+
+fn read_object<'a>(
+    walk: &mut Walk<'a>,
+    rest: Rest,
+    omissions: &Omissions,
+    types: &str,
+) -> Result<Found<'a>, DecodeError> {
     let mut fields = Fields::default();
-    let mut walked = fields.read_object(&mut walk, omissions);
-    let length = walk.end();
+    let mut walked = fields.read_object(walk, omissions, types);
+    let length = walk.offset();
     if walked.is_ok() && rest == Rest::Nothing {
         walked = walk.finish();
     }
@@ -65,12 +95,32 @@ pub(super) fn scan<'a>(
     }
 }
 
-/// Returns the key of an object of which only the beginning could be read, if the beginning contains it.
-pub(super) fn key_of_beginning(json: &[u8]) -> Option<Key> {
+/// Returns the error for bytes that are not UTF-8. The valid bytes at the front may still name the object.
+fn invalid_utf8(json: &[u8]) -> DecodeError {
+    let offset = std::str::from_utf8(json).map_or_else(|error| error.valid_up_to(), str::len);
     let mut fields = Fields::default();
     // Always fails, because the JSON is incomplete; the fields before the failure are used.
-    let _ = fields.read_object(&mut Walk::new(json, &mut Runs::default()), &Omissions::default());
-    fields.key()
+    let _ = fields.read_object(&mut Walk::new(&json[..offset]), &Omissions::default(), "");
+    DecodeError::Syntax { key: fields.key(), offset, problem: SyntaxProblem::InvalidUtf8 }
+}
+
+/// Returns apiVersion and kind as JSON members, with a comma behind each; an empty one is left out.
+pub(super) fn type_members(api_version: &str, kind: &str) -> String {
+    let present = [("apiVersion", api_version), ("kind", kind)].into_iter().filter(|(_, value)| !value.is_empty());
+    present.map(|(name, value)| format!("\"{name}\":{},", serde_json::Value::from(value))).collect()
+}
+
+impl Found<'_> {
+    /// Writes the object's own apiVersion and kind at the front of its compact JSON, and returns their length. Only for an object that was
+    /// scanned without types.
+    pub(super) fn insert_types(&mut self, compact: &mut String) -> usize {
+        let (api_version, kind) = (self.api_version.as_deref(), self.kind.as_deref());
+        let types = type_members(api_version.unwrap_or_default(), kind.unwrap_or_default());
+        // The first byte is the brace.
+        compact.insert_str(1, &types);
+        self.labels = self.labels.start + types.len()..self.labels.end + types.len();
+        types.len()
+    }
 }
 
 /// The fields of the identity that were read so far. A `null` counts as read and empty.
@@ -103,24 +153,22 @@ enum Trouble {
     Expected(&'static str, &'static str),
 }
 
-type Walked<T> = Result<T, SyntaxProblem>;
-
 /// The nesting depth of members of the object and of its metadata that are objects or arrays.
 const IN_OBJECT: usize = 2;
 const IN_METADATA: usize = 3;
 
 impl<'a> Fields<'a> {
-    /// Reads one object.
-    fn read_object(&mut self, walk: &mut Walk<'a, '_>, omissions: &Omissions) -> Walked<()> {
+    /// Reads one object. The walk writes `types` instead of its apiVersion and kind.
+    fn read_object(&mut self, walk: &mut Walk<'a>, omissions: &Omissions, types: &str) -> Walked<()> {
         walk.skip_space();
         match walk.peek() {
-            Some(b'{') => {}
+            Some(b'{') => walk.insert_members(types),
             Some(_) => return Err(SyntaxProblem::NotAnObject),
             None => return Err(SyntaxProblem::Truncated),
         }
         walk.members(|walk, name| {
             let name = walk.resolve(&name)?;
-            let cut = omissions.cuts.of(&name);
+            let cuts = omissions.cuts.below(&name);
             match &*name {
                 "apiVersion" => {
                     self.read_text(walk, "apiVersion", |fields| &mut fields.api_version)?;
@@ -130,14 +178,14 @@ impl<'a> Fields<'a> {
                     self.read_text(walk, "kind", |fields| &mut fields.kind)?;
                     return Ok(Member::Cut);
                 }
-                "metadata" => self.read_metadata(walk, omissions, cut)?,
-                _ => walk.value_without(IN_OBJECT, cut)?,
+                "metadata" => self.read_metadata(walk, omissions.keeps_managed_fields, cuts)?,
+                _ => walk.value_without(IN_OBJECT, cuts)?,
             }
-            Ok(cut.into())
+            Ok(cuts.into())
         })
     }
 
-    fn read_metadata(&mut self, walk: &mut Walk<'a, '_>, omissions: &Omissions, cut: Cut<'_>) -> Walked<()> {
+    fn read_metadata(&mut self, walk: &mut Walk<'a>, keeps_managed_fields: bool, cuts: Option<&Cuts>) -> Walked<()> {
         if self.metadata != Progress::NotSeen {
             return self.refuse(walk, Trouble::Duplicate("metadata"), IN_OBJECT);
         }
@@ -147,7 +195,7 @@ impl<'a> Fields<'a> {
         }
         walk.members(|walk, name| {
             let name = walk.resolve(&name)?;
-            let cut = cut.of(&name);
+            let cuts = cuts.and_then(|cuts| cuts.below(&name));
             match &*name {
                 "name" => self.read_name(walk, "metadata.name", |fields| &mut fields.name)?,
                 "namespace" => self.read_name(walk, "metadata.namespace", |fields| &mut fields.namespace)?,
@@ -155,41 +203,41 @@ impl<'a> Fields<'a> {
                 "resourceVersion" => {
                     self.read_text(walk, "metadata.resourceVersion", |fields| &mut fields.version)?;
                 }
-                "labels" => self.read_labels(walk, cut)?,
-                "annotations" => self.read_texts(walk, "metadata.annotations", cut)?,
-                "generateName" => self.read_shape(walk, "metadata.generateName", STRING, cut)?,
-                "creationTimestamp" => self.read_shape(walk, "metadata.creationTimestamp", STRING, cut)?,
-                "deletionTimestamp" => self.read_shape(walk, "metadata.deletionTimestamp", STRING, cut)?,
-                "generation" => self.read_shape(walk, "metadata.generation", NUMBER, cut)?,
-                "ownerReferences" => self.read_shape(walk, "metadata.ownerReferences", ARRAY, cut)?,
-                "finalizers" => self.read_shape(walk, "metadata.finalizers", ARRAY, cut)?,
-                "managedFields" if !omissions.keeps_managed_fields => {
+                "labels" => self.read_labels(walk, cuts)?,
+                "annotations" => self.read_texts(walk, "metadata.annotations", cuts)?,
+                "generateName" => self.read_shape(walk, "metadata.generateName", STRING, cuts)?,
+                "creationTimestamp" => self.read_shape(walk, "metadata.creationTimestamp", STRING, cuts)?,
+                "deletionTimestamp" => self.read_shape(walk, "metadata.deletionTimestamp", STRING, cuts)?,
+                "generation" => self.read_shape(walk, "metadata.generation", NUMBER, cuts)?,
+                "ownerReferences" => self.read_shape(walk, "metadata.ownerReferences", ARRAY, cuts)?,
+                "finalizers" => self.read_shape(walk, "metadata.finalizers", ARRAY, cuts)?,
+                "managedFields" if !keeps_managed_fields => {
                     walk.value(IN_METADATA)?;
                     return Ok(Member::Cut);
                 }
-                _ => walk.value_without(IN_METADATA, cut)?,
+                _ => walk.value_without(IN_METADATA, cuts)?,
             }
-            Ok(cut.into())
+            Ok(cuts.into())
         })?;
         self.metadata = Progress::Complete;
         Ok(())
     }
 
-    fn read_labels(&mut self, walk: &mut Walk<'a, '_>, cut: Cut<'_>) -> Walked<()> {
+    fn read_labels(&mut self, walk: &mut Walk<'a>, cuts: Option<&Cuts>) -> Walked<()> {
         if self.labels.is_some() {
             return self.refuse(walk, Trouble::Duplicate("metadata.labels"), IN_METADATA);
         }
         let start = walk.output_len();
-        self.read_texts(walk, "metadata.labels", cut)?;
-        self.labels = Some(match cut {
-            Cut::Nothing | Cut::Parts(_) => start..walk.output_len(),
-            Cut::All => 0..0,
+        self.read_texts(walk, "metadata.labels", cuts)?;
+        self.labels = Some(match cuts.into() {
+            Member::Keep => start..walk.output_len(),
+            Member::Cut => 0..0,
         });
         Ok(())
     }
 
     /// Reads an object whose values are strings, or `null`.
-    fn read_texts(&mut self, walk: &mut Walk<'a, '_>, field: &'static str, cut: Cut<'_>) -> Walked<()> {
+    fn read_texts(&mut self, walk: &mut Walk<'a>, field: &'static str, cuts: Option<&Cuts>) -> Walked<()> {
         let expected = Trouble::Expected(field, "an object of strings");
         match walk.peek() {
             Some(b'n') => walk.literal("null"),
@@ -198,9 +246,9 @@ impl<'a> Fields<'a> {
                     Some(b'"') => walk.string().map(drop)?,
                     _ => self.refuse(walk, expected, IN_METADATA + 1)?,
                 }
-                match cut {
-                    Cut::Nothing | Cut::All => Ok(Member::Keep),
-                    Cut::Parts(cuts) => Ok(cuts.of(&walk.resolve(&name)?).into()),
+                match cuts {
+                    Some(cuts) => Ok(cuts.below(&walk.resolve(&name)?).into()),
+                    None => Ok(Member::Keep),
                 }
             }),
             _ => self.refuse(walk, expected, IN_METADATA),
@@ -208,7 +256,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads the name of an object or namespace. A slash in it is refused: it would make two keys look alike.
-    fn read_name(&mut self, walk: &mut Walk<'a, '_>, field: &'static str, slot: Slot<'a>) -> Walked<()> {
+    fn read_name(&mut self, walk: &mut Walk<'a>, field: &'static str, slot: Slot<'a>) -> Walked<()> {
         let offset = walk.offset();
         self.read_text(walk, field, slot)?;
         if slot(self).as_ref().is_some_and(|name| name.contains('/')) {
@@ -218,7 +266,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads a string of the identity, or `null`.
-    fn read_text(&mut self, walk: &mut Walk<'a, '_>, field: &'static str, slot: Slot<'a>) -> Walked<()> {
+    fn read_text(&mut self, walk: &mut Walk<'a>, field: &'static str, slot: Slot<'a>) -> Walked<()> {
         if slot(self).is_some() {
             return self.refuse(walk, Trouble::Duplicate(field), IN_METADATA);
         }
@@ -235,18 +283,24 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads a value whose first byte fits its type, or `null`.
-    fn read_shape(&mut self, walk: &mut Walk<'a, '_>, field: &'static str, shape: Shape, cut: Cut<'_>) -> Walked<()> {
+    fn read_shape(
+        &mut self,
+        walk: &mut Walk<'a>,
+        field: &'static str,
+        shape: Shape,
+        cuts: Option<&Cuts>,
+    ) -> Walked<()> {
         let (expected, beginnings) = shape;
         match walk.peek() {
             Some(first) if first != b'n' && !beginnings.contains(&first) => {
                 self.refuse(walk, Trouble::Expected(field, expected), IN_METADATA)
             }
-            _ => walk.value_without(IN_METADATA, cut),
+            _ => walk.value_without(IN_METADATA, cuts),
         }
     }
 
     /// Stores a problem with a value, unless there is an earlier one, and walks over the value.
-    fn refuse(&mut self, walk: &mut Walk<'a, '_>, trouble: Trouble, depth: usize) -> Walked<()> {
+    fn refuse(&mut self, walk: &mut Walk<'a>, trouble: Trouble, depth: usize) -> Walked<()> {
         let offset = walk.offset();
         walk.value(depth)?;
         self.trouble.get_or_insert((offset, trouble));

@@ -8,8 +8,8 @@ use bytes::{Buf, Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{DEFAULT_LIMIT, FrameError, FramePart, skim::Skim};
-use crate::ResourceVersion;
+use super::{DEFAULT_LIMIT, FrameError, FramePart};
+use crate::{ResourceVersion, object::ValueEnd};
 
 /// Cuts the body of a list into its items while it arrives; see the [module's page](super) for an example.
 ///
@@ -19,17 +19,25 @@ use crate::ResourceVersion;
 pub struct ListCutter {
     limit: usize,
     place: Place,
+    /// The end of the value that is being read, in a place within a value.
+    value_end: Option<ValueEnd>,
     /// The part of the newest chunk that has not been cut.
     chunk: Bytes,
     /// How many bytes at the front of `chunk` have been examined: the first byte of a value that has just begun.
-    skimmed: usize,
+    examined: usize,
     /// The beginning of an incomplete value, which the chunk continues.
     held: BytesMut,
     /// The number of bytes of the body that have been read.
     read: u64,
     head: ListHead,
-    seen: Seen,
+    /// The name of the last field.
+    field: String,
+    /// The fields of `FIELDS` that have been read.
+    seen: Vec<&'static str>,
 }
+
+/// The fields of a list that are used. Each may appear only once.
+const FIELDS: [&str; 4] = ["apiVersion", "kind", "metadata", "items"];
 
 /// A part of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,53 +71,27 @@ pub struct ListMetadata {
 }
 
 /// Which byte is expected next.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Start,
     /// A name, or the end of an empty list.
     FirstName,
     Name,
-    Colon(Field),
-    Value(Field),
+    WithinName,
+    Colon,
+    Value,
+    WithinValue,
     /// A comma, or the end of the list.
     AfterValue,
     /// An item, or the end of no items.
     FirstItem,
     Item,
+    WithinItem,
     /// A comma, or the end of the items.
     AfterItem,
-    /// Inside of a name, a value or an item.
-    Within(Skim, Part),
     End,
     /// After an error. No further part is returned.
     Failed,
-}
-
-/// The part of the list that is being read.
-#[derive(Clone, Debug)]
-enum Part {
-    Name,
-    Value(Field),
-    Item,
-}
-
-/// A field of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Field {
-    ApiVersion,
-    Kind,
-    Metadata,
-    Items,
-    Other(String),
-}
-
-/// The fields that have been read.
-#[derive(Debug, Default)]
-struct Seen {
-    api_version: bool,
-    kind: bool,
-    metadata: bool,
-    items: bool,
 }
 
 impl ListCutter {
@@ -123,12 +105,14 @@ impl ListCutter {
         Self {
             limit,
             place: Place::Start,
+            value_end: None,
             chunk: Bytes::new(),
-            skimmed: 0,
+            examined: 0,
             held: BytesMut::new(),
             read: 0,
             head: ListHead::default(),
-            seen: Seen::default(),
+            field: String::new(),
+            seen: Vec::new(),
         }
     }
 
@@ -171,55 +155,43 @@ impl ListCutter {
     }
 
     fn advance(&mut self, take: &mut dyn FnMut(&[u8]) -> Option<usize>) -> Result<Option<ListPart>, FrameError> {
-        loop {
-            match std::mem::replace(&mut self.place, Place::Failed) {
-                Place::Failed => return Ok(None),
-                Place::Within(mut skim, part) => {
-                    let skimmed = std::mem::take(&mut self.skimmed);
-                    let end = skim.read(&self.chunk[skimmed..]).map(|end| skimmed + end);
-                    let Some(value) = self.take(end, &part)? else {
-                        self.place = Place::Within(skim, part);
-                        return Ok(None);
-                    };
-                    match part {
-                        Part::Name => self.place = Place::Colon(self.field(&value)?),
-                        Part::Value(field) => {
-                            self.read_field(&field, &value)?;
-                            self.place = Place::AfterValue;
-                        }
-                        Part::Item => {
-                            self.place = Place::AfterItem;
-                            return Ok(Some(ListPart::Item(value)));
-                        }
-                    }
+        while self.place != Place::Failed {
+            if let Some(mut value_end) = self.value_end.take() {
+                let examined = std::mem::take(&mut self.examined);
+                let end = value_end.find(&self.chunk[examined..]).map(|end| examined + end);
+                let Some(value) = self.cut(end)? else {
+                    self.value_end = Some(value_end);
+                    return Ok(None);
+                };
+                if self.place == Place::WithinItem {
+                    self.place = Place::AfterItem;
+                    return Ok(Some(ListPart::Item(value)));
                 }
-                between @ (Place::Start
-                | Place::FirstName
-                | Place::Name
-                | Place::Colon(_)
-                | Place::Value(_)
-                | Place::AfterValue
-                | Place::FirstItem
-                | Place::Item
-                | Place::AfterItem
-                | Place::End) => {
-                    self.place = between;
-                    self.skip_space();
-                    let Some(byte) = self.chunk.first().copied() else { return Ok(None) };
-                    if byte == b'{'
-                        && matches!(self.place, Place::FirstItem | Place::Item)
-                        && let Some(length) = take(&self.chunk)
-                    {
-                        self.take(Some(length.min(self.chunk.len())), &Part::Item)?;
-                        self.place = Place::AfterItem;
-                        continue;
-                    }
-                    if self.step(byte)? {
-                        return self.end().map(|head| Some(ListPart::End(head)));
-                    }
-                }
+                self.read_name_or_value(&value)?;
+                continue;
+            }
+            self.skip_space();
+            let Some(byte) = self.chunk.first().copied() else { return Ok(None) };
+            self.place = self.next_place(byte)?;
+            if self.place == Place::WithinItem
+                && byte == b'{'
+                && let Some(length) = take(&self.chunk)
+            {
+                self.cut(Some(length.min(self.chunk.len())))?;
+                self.place = Place::AfterItem;
+            } else if self.part() == FramePart::List {
+                self.chunk.advance(1);
+                self.read += 1;
+            } else {
+                // The first byte stays in the chunk, so that the value can be a slice of it.
+                let value_end = ValueEnd::begin(byte).ok_or_else(|| self.unexpected(byte, "a JSON value"))?;
+                (self.value_end, self.examined) = (Some(value_end), 1);
+            }
+            if self.place == Place::End {
+                return self.end().map(|head| Some(ListPart::End(head)));
             }
         }
+        Ok(None)
     }
 
     /// Checks, at the end of the body, that the list was complete.
@@ -229,89 +201,83 @@ impl ListCutter {
     /// If the list was not complete.
     pub fn finish(mut self) -> Result<(), FrameError> {
         self.skip_space();
-        let part = match (self.place.clone(), self.chunk.first()) {
-            (Place::End, None) => return Ok(()),
-            (Place::End, Some(byte)) => return Err(self.unexpected(*byte, "the end of the response")),
-            (place, _) => place,
-        };
-        let part = match part {
-            Place::Within(_, Part::Item) => FramePart::Item,
-            Place::Within(_, Part::Name | Part::Value(_)) => FramePart::Field,
+        match self.chunk.first() {
+            _ if self.place != Place::End => {
+                Err(FrameError::Truncated { length: self.read + self.chunk.len() as u64, part: self.part() })
+            }
+            Some(byte) => Err(self.unexpected(*byte, "the end of the response")),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the part of the list that is being read.
+    fn part(&self) -> FramePart {
+        match self.place {
+            Place::WithinItem => FramePart::Item,
+            Place::WithinName | Place::WithinValue => FramePart::Field,
             Place::Start
             | Place::FirstName
             | Place::Name
-            | Place::Colon(_)
-            | Place::Value(_)
+            | Place::Colon
+            | Place::Value
             | Place::AfterValue
             | Place::FirstItem
             | Place::Item
             | Place::AfterItem
             | Place::End
             | Place::Failed => FramePart::List,
-        };
-        Err(FrameError::Truncated { length: self.read + self.chunk.len() as u64, part })
+        }
     }
 
     /// Reads the chunk up to the end of the current value, or the whole chunk if the value does not end in it.
-    fn take(&mut self, end: Option<usize>, part: &Part) -> Result<Option<Bytes>, FrameError> {
+    fn cut(&mut self, end: Option<usize>) -> Result<Option<Bytes>, FrameError> {
         let length = end.unwrap_or(self.chunk.len());
-        let size = self.held.len() + length;
-        if size > self.limit {
-            let part = match part {
-                Part::Item => FramePart::Item,
-                Part::Name | Part::Value(_) => FramePart::Field,
-            };
+        if self.held.len() + length > self.limit {
             let offset = self.read - self.held.len() as u64;
-            return Err(FrameError::TooLarge { part, limit: self.limit, offset });
+            return Err(FrameError::TooLarge { part: self.part(), limit: self.limit, offset });
         }
-        let taken = self.chunk.split_to(length);
+        let cut = self.chunk.split_to(length);
         self.read += length as u64;
         if end.is_some() && self.held.is_empty() {
-            return Ok(Some(taken));
+            return Ok(Some(cut));
         }
-        self.held.extend_from_slice(&taken);
+        self.held.extend_from_slice(&cut);
         Ok(end.map(|_| self.held.split().freeze()))
     }
 
-    /// Reads a byte outside of values. Returns true if it ends the list.
-    fn step(&mut self, byte: u8) -> Result<bool, FrameError> {
-        let next = match (&self.place, byte) {
-            (Place::Start, b'{') => Place::FirstName,
-            (Place::Start, _) => return Err(self.unexpected(byte, "the start of an object")),
-            (Place::FirstName | Place::AfterValue, b'}') => Place::End,
-            (Place::FirstName | Place::Name, b'"') => return self.enter(byte, Part::Name),
-            (Place::FirstName | Place::Name, _) => return Err(self.unexpected(byte, "the name of a field")),
-            (Place::Colon(field), b':') => Place::Value(field.clone()),
-            (Place::Colon(_), _) => return Err(self.unexpected(byte, "a colon")),
-            (Place::Value(Field::Items), b'[') => Place::FirstItem,
-            // Go writes an empty array of items as null.
-            (Place::Value(Field::Items), b'n') => return self.enter(byte, Part::Value(Field::Items)),
-            (Place::Value(Field::Items), _) => return Err(self.unexpected(byte, "an array of items")),
-            (Place::Value(Field::Metadata), byte) if byte != b'{' && byte != b'n' => {
-                return Err(self.unexpected(byte, "the metadata of a list"));
-            }
-            (Place::Value(field), _) => return self.enter(byte, Part::Value(field.clone())),
-            (Place::AfterValue, b',') => Place::Name,
-            (Place::AfterValue, _) => return Err(self.unexpected(byte, "a comma or the end of the list")),
-            (Place::FirstItem | Place::AfterItem, b']') => Place::AfterValue,
-            (Place::FirstItem | Place::Item, _) => return self.enter(byte, Part::Item),
-            (Place::AfterItem, b',') => Place::Item,
-            (Place::AfterItem, _) => return Err(self.unexpected(byte, "a comma or the end of the items")),
-            (Place::End, _) => return Err(self.unexpected(byte, "the end of the response")),
-            (Place::Within(..) | Place::Failed, _) => return Err(self.unexpected(byte, "the rest of a value")),
+    /// Returns the place after the first byte of a value, or after a byte outside of values.
+    fn next_place(&self, byte: u8) -> Result<Place, FrameError> {
+        let expected = match (self.place, byte) {
+            (Place::Start, b'{') => return Ok(Place::FirstName),
+            (Place::FirstName | Place::AfterValue, b'}') => return Ok(Place::End),
+            (Place::FirstName | Place::Name, b'"') => return Ok(Place::WithinName),
+            (Place::Colon, b':') => return Ok(Place::Value),
+            (Place::Value, _) => return self.first_place_of_value(byte),
+            (Place::AfterValue, b',') => return Ok(Place::Name),
+            (Place::FirstItem | Place::AfterItem, b']') => return Ok(Place::AfterValue),
+            (Place::FirstItem | Place::Item, _) => return Ok(Place::WithinItem),
+            (Place::AfterItem, b',') => return Ok(Place::Item),
+            (Place::Start, _) => "the start of an object",
+            (Place::FirstName | Place::Name, _) => "the name of a field",
+            (Place::Colon, _) => "a colon",
+            (Place::AfterValue, _) => "a comma or the end of the list",
+            (Place::AfterItem, _) => "a comma or the end of the items",
+            (Place::End, _) => "the end of the response",
+            (Place::WithinName | Place::WithinValue | Place::WithinItem | Place::Failed, _) => "the rest of a value",
         };
-        self.place = next;
-        self.chunk.advance(1);
-        self.read += 1;
-        Ok(matches!(self.place, Place::End))
+        Err(self.unexpected(byte, expected))
     }
 
-    /// Begins a value. Its first byte stays in the chunk, so that the value can be a slice of it.
-    fn enter(&mut self, first: u8, part: Part) -> Result<bool, FrameError> {
-        let Some(skim) = Skim::begin(first) else { return Err(self.unexpected(first, "a JSON value")) };
-        self.place = Place::Within(skim, part);
-        self.skimmed = 1;
-        Ok(false)
+    /// Returns the place after the first byte of a field's value.
+    fn first_place_of_value(&self, byte: u8) -> Result<Place, FrameError> {
+        match (self.field.as_str(), byte) {
+            ("items", b'[') => Ok(Place::FirstItem),
+            // Go writes an empty array of items as null.
+            ("items" | "metadata", b'n') | ("metadata", b'{') => Ok(Place::WithinValue),
+            ("items", _) => Err(self.unexpected(byte, "an array of items")),
+            ("metadata", _) => Err(self.unexpected(byte, "the metadata of a list")),
+            _ => Ok(Place::WithinValue),
+        }
     }
 
     fn skip_space(&mut self) {
@@ -321,35 +287,34 @@ impl ListCutter {
         self.read += space as u64;
     }
 
-    fn field(&mut self, name: &[u8]) -> Result<Field, FrameError> {
-        let name: String = self.json("the name of a field", name)?;
-        let (seen, field, text) = match name.as_str() {
-            "apiVersion" => (&mut self.seen.api_version, Field::ApiVersion, "apiVersion"),
-            "kind" => (&mut self.seen.kind, Field::Kind, "kind"),
-            "metadata" => (&mut self.seen.metadata, Field::Metadata, "metadata"),
-            "items" => (&mut self.seen.items, Field::Items, "items"),
-            _ => return Ok(Field::Other(name)),
-        };
-        if std::mem::replace(seen, true) {
-            return Err(FrameError::Duplicate { field: text, offset: self.read });
+    fn read_name_or_value(&mut self, value: &[u8]) -> Result<(), FrameError> {
+        if self.place == Place::WithinName {
+            self.place = Place::Colon;
+            self.field = self.json("the name of a field", value)?;
+            return self.note_field();
         }
-        Ok(field)
+        self.place = Place::AfterValue;
+        match self.field.as_str() {
+            "apiVersion" => self.head.api_version = self.json::<Option<_>>("apiVersion", value)?.unwrap_or_default(),
+            "kind" => self.head.kind = self.json::<Option<_>>("kind", value)?.unwrap_or_default(),
+            "metadata" => {
+                let metadata = self.json::<Option<RawMetadata>>("metadata", value)?;
+                self.head.metadata = metadata.unwrap_or_default().into();
+            }
+            "items" => self.json::<()>("items", value)?,
+            // An unused field must still be valid JSON.
+            name => self.json::<Value>(name, value).map(drop)?,
+        }
+        Ok(())
     }
 
-    fn read_field(&mut self, field: &Field, value: &[u8]) -> Result<(), FrameError> {
-        match field {
-            Field::ApiVersion => {
-                self.head.api_version = self.json::<Option<_>>("apiVersion", value)?.unwrap_or_default();
-            }
-            Field::Kind => self.head.kind = self.json::<Option<_>>("kind", value)?.unwrap_or_default(),
-            Field::Metadata => {
-                let metadata: RawMetadata = self.json::<Option<_>>("metadata", value)?.unwrap_or_default();
-                self.head.metadata = metadata.into();
-            }
-            Field::Items => self.json::<()>("items", value)?,
-            // An unused field must still be valid JSON.
-            Field::Other(name) => self.json::<Value>(name, value).map(drop)?,
+    /// Refuses a second field of the same name.
+    fn note_field(&mut self) -> Result<(), FrameError> {
+        let Some(field) = FIELDS.into_iter().find(|known| *known == self.field) else { return Ok(()) };
+        if self.seen.contains(&field) {
+            return Err(FrameError::Duplicate { field, offset: self.read });
         }
+        self.seen.push(field);
         Ok(())
     }
 
@@ -363,7 +328,7 @@ impl ListCutter {
     /// Returns the fields of the list; fails if the body was not a list.
     fn end(&mut self) -> Result<ListHead, FrameError> {
         let head = std::mem::take(&mut self.head);
-        if self.seen.items || head.kind.ends_with("List") {
+        if self.seen.contains(&"items") || head.kind.ends_with("List") {
             return Ok(head);
         }
         Err(FrameError::NotAList { kind: head.kind })

@@ -32,7 +32,6 @@ mod error;
 mod event;
 mod items;
 mod lines;
-mod skim;
 
 pub use error::{FrameError, FramePart};
 pub use event::{EventType, WatchEvent};
