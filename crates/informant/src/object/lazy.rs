@@ -19,7 +19,7 @@ use super::{
     DecodeError, Labelled, Object, RawObject,
     fields::label_value,
     raw::decode_fields,
-    scan::{self, Omissions, Rest},
+    scan::{self, Omissions},
 };
 use crate::Key;
 
@@ -138,7 +138,7 @@ impl<K: DeserializeOwned + Serialize> Lazy<K> {
         let json = serde_json::to_string(&object).map_err(|error| failed(error.into()))?;
         let everything = Omissions { keeps_managed_fields: true, ..Omissions::default() };
         let mut edited = String::with_capacity(json.len());
-        let mut found = scan::scan(json.as_bytes(), Rest::Nothing, &everything, "", &mut edited)?;
+        let mut found = scan::scan(json.as_bytes(), &everything, "", &mut edited)?;
         if found.identity.key != self.key {
             return Err(failed(format!("the edit changed the key to {}", found.identity.key).into()));
         }

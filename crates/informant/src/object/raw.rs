@@ -16,9 +16,9 @@ use kube::core::TypeMeta;
 use serde::Deserialize;
 
 use super::{
-    Cached, DecodeError, Erased, FieldPath, Identity, Object, Provenance,
+    Cached, DecodeError, Erased, FieldPath, Identity, Object, Provenance, SyntaxProblem,
     error_path::{DecodeBeginning, error_path},
-    scan::{self, Omissions, Rest, type_members},
+    scan::{self, Omissions, type_members},
 };
 use crate::Key;
 
@@ -109,7 +109,19 @@ impl Scanner {
     /// When the bytes are not one JSON object, when the metadata has no certain identity, or when the object is of another kind. The error
     /// names the object if its name was found.
     pub fn scan(&mut self, json: &[u8]) -> Result<RawObject<'_>, DecodeError> {
-        self.scan_as(json, Rest::Nothing).map(|(raw, _)| raw)
+        let error = match self.scan_first(json) {
+            Ok((raw, length)) => match json[length..].iter().position(|byte| !b" \t\r\n".contains(byte)) {
+                None => return Ok(raw),
+                Some(space) => DecodeError::Syntax {
+                    key: Some(raw.identity.key),
+                    offset: length + space,
+                    problem: SyntaxProblem::TrailingData,
+                },
+            },
+            Err(error) => error,
+        };
+        // Invalid UTF-8 is reported first; the error may only follow from it.
+        Err(if std::str::from_utf8(json).is_err() { scan::invalid_utf8(json) } else { error })
     }
 
     /// As [`scan`](Self::scan), for the object at the start of the bytes; returns the number of its bytes as well. The bytes after it are
@@ -119,14 +131,10 @@ impl Scanner {
     ///
     /// As for `scan`, and when the object is not complete.
     pub fn scan_first(&mut self, json: &[u8]) -> Result<(RawObject<'_>, usize), DecodeError> {
-        self.scan_as(json, Rest::Anything)
-    }
-
-    fn scan_as(&mut self, json: &[u8], rest: Rest) -> Result<(RawObject<'_>, usize), DecodeError> {
         if self.compact.capacity() > Self::KEPT {
             self.compact = String::new();
         }
-        let mut found = scan::scan(json, rest, &self.omissions, &self.types, &mut self.compact)?;
+        let mut found = scan::scan(json, &self.omissions, &self.types, &mut self.compact)?;
         let provenance = self.check_types(&found)?;
         let mut body_start = 1 + self.types.len();
         // A scanner of any kind knows the type only now.

@@ -40,22 +40,38 @@ impl ValueEnd {
     pub(crate) fn find(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         loop {
-            if let Within::String = self.within {
-                at = next_special(bytes, at);
-            }
-            let byte = *bytes.get(at)?;
-            at += 1;
-            match (self.within, byte) {
-                (Within::Nested, b'"') | (Within::Escape, _) => self.within = Within::String,
-                (Within::Nested, b'{' | b'[') => self.depth += 1,
-                (Within::Nested, b'}' | b']') => self.depth -= 1,
-                (Within::String, b'"') => self.within = Within::Nested,
-                (Within::String, b'\\') => self.within = Within::Escape,
-                (Within::Plain, b',' | b']' | b'}' | b' ' | b'\t' | b'\r' | b'\n') => return Some(at - 1),
-                (Within::Nested | Within::String | Within::Plain, _) => {}
-            }
-            if let (0, Within::Nested) = (self.depth, self.within) {
-                return Some(at);
+            match self.within {
+                Within::Nested => {
+                    let byte = *bytes.get(at)?;
+                    at += 1;
+                    match byte {
+                        b'"' => self.within = Within::String,
+                        b'{' | b'[' => self.depth += 1,
+                        b'}' | b']' if self.depth == 1 => return Some(at),
+                        b'}' | b']' => self.depth -= 1,
+                        _ => {}
+                    }
+                }
+                Within::String => {
+                    at = next_special(bytes, at);
+                    let byte = *bytes.get(at)?;
+                    at += 1;
+                    match byte {
+                        b'"' if self.depth == 0 => return Some(at),
+                        b'"' => self.within = Within::Nested,
+                        b'\\' => self.within = Within::Escape,
+                        _ => {}
+                    }
+                }
+                Within::Escape => {
+                    bytes.get(at)?;
+                    at += 1;
+                    self.within = Within::String;
+                }
+                Within::Plain => {
+                    let is_end = |byte: &u8| matches!(byte, b',' | b']' | b'}' | b' ' | b'\t' | b'\r' | b'\n');
+                    return bytes.iter().position(is_end);
+                }
             }
         }
     }

@@ -58,14 +58,6 @@ impl<'a> Walk<'a> {
         &self.json[start..self.at]
     }
 
-    /// Checks that only white space is left.
-    pub(super) fn finish(&mut self) -> Walked<()> {
-        match self.is_at_end() {
-            true => Ok(()),
-            false => Err(SyntaxProblem::TrailingData),
-        }
-    }
-
     /// Skips white space, and returns true if nothing follows it.
     pub(crate) fn is_at_end(&mut self) -> bool {
         self.skip_space();
@@ -73,11 +65,14 @@ impl<'a> Walk<'a> {
     }
 
     /// Skips white space, and reads the next byte if it is this one.
+    #[inline]
     pub(crate) fn read_if(&mut self, byte: u8) -> bool {
         self.skip_space();
-        let is_next = self.peek() == Some(byte);
-        self.at += usize::from(is_next);
-        is_next
+        if self.peek() != Some(byte) {
+            return false;
+        }
+        self.at += 1;
+        true
     }
 
     /// Skips white space, and returns the next value without a check of its content; `None` if it is not complete.
@@ -91,7 +86,7 @@ impl<'a> Walk<'a> {
     /// Walks over any value. `depth` is the nesting depth of the value if it is an object or array.
     pub(super) fn value(&mut self, depth: usize) -> Walked<()> {
         match self.peek() {
-            Some(b'"') => self.string().map(drop),
+            Some(b'"') => self.skip_string().map(drop),
             Some(b'{' | b'[') if depth > MAX_DEPTH => Err(SyntaxProblem::TooDeep),
             Some(b'{') => self.members(|walk, _| walk.value(depth + 1).map(|()| Member::Keep)),
             Some(b'[') => self.elements(|walk| walk.value(depth + 1)),
@@ -101,6 +96,19 @@ impl<'a> Walk<'a> {
             Some(b'n') => self.literal("null"),
             Some(_) | None => Err(self.unexpected()),
         }
+    }
+
+    /// Reads the name of a member, and everything up to its value.
+    #[inline]
+    fn name(&mut self) -> Walked<Span> {
+        if self.peek() != Some(b'"') {
+            return Err(self.unexpected());
+        }
+        let name = self.string()?;
+        self.skip_space();
+        self.expect(b':')?;
+        self.skip_space();
+        Ok(name)
     }
 
     /// As [`value`](Self::value), without the parts that are cut. If the whole value is cut, the caller cuts it.
@@ -132,24 +140,17 @@ impl<'a> Walk<'a> {
         }
         loop {
             let (start, output_start) = (self.at, self.output_len());
-            if self.peek() != Some(b'"') {
-                return Err(self.unexpected());
-            }
-            let name = self.string()?;
-            self.skip_space();
-            self.expect(b':')?;
-            self.skip_space();
+            let name = self.name()?;
             let fate = member(self, name)?;
             if let Member::Cut = fate {
                 self.cut_since(start, output_start)?;
             }
-            if self.read_if(b'}') {
+            if !self.read_if(b',') {
                 if let Member::Cut = fate {
                     self.cut_last_comma();
                 }
-                return Ok(());
+                return self.expect(b'}');
             }
-            self.expect(b',')?;
             if let Member::Cut = fate {
                 self.run = self.at;
             }
@@ -165,10 +166,9 @@ impl<'a> Walk<'a> {
         }
         loop {
             element(self)?;
-            if self.read_if(b']') {
-                return Ok(());
+            if !self.read_if(b',') {
+                return self.expect(b']');
             }
-            self.expect(b',')?;
             self.skip_space();
         }
     }
@@ -184,16 +184,24 @@ impl<'a> Walk<'a> {
         text.map(Cow::Borrowed).map_err(|_| SyntaxProblem::InvalidUtf8)
     }
 
+    /// Walks over a string.
+    #[inline]
     pub(super) fn string(&mut self) -> Walked<Span> {
         let start = self.at;
+        let has_escapes = self.skip_string()?;
+        Ok(Span { start, end: self.at, has_escapes })
+    }
+
+    /// Walks over a string, and returns true if it has escapes.
+    fn skip_string(&mut self) -> Walked<bool> {
         let mut has_escapes = false;
-        let mut at = start + 1;
+        let mut at = self.at + 1;
         loop {
             at = next_special(self.json, at);
             match self.json.get(at) {
                 Some(b'"') => {
                     self.at = at + 1;
-                    return Ok(Span { start, end: self.at, has_escapes });
+                    return Ok(has_escapes);
                 }
                 Some(b'\\') => {
                     has_escapes = true;
@@ -239,28 +247,28 @@ impl<'a> Walk<'a> {
     }
 
     fn number(&mut self) -> Walked<()> {
-        if self.peek() == Some(b'-') {
-            self.at += 1;
-        }
-        match self.peek() {
-            Some(b'0') => self.at += 1,
-            _ => self.digits()?,
-        }
-        if self.peek() == Some(b'.') {
-            self.at += 1;
+        self.read_any(b"-");
+        if !self.read_any(b"0") {
             self.digits()?;
         }
-        if let Some(b'e' | b'E') = self.peek() {
-            self.at += 1;
-            if let Some(b'+' | b'-') = self.peek() {
-                self.at += 1;
-            }
+        if self.read_any(b".") {
+            self.digits()?;
+        }
+        if self.read_any(b"eE") {
+            self.read_any(b"+-");
             self.digits()?;
         }
         match self.peek() {
             Some(b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E') => Err(SyntaxProblem::BadNumber),
             _ => Ok(()),
         }
+    }
+
+    /// Reads the next byte if it is one of these.
+    fn read_any(&mut self, bytes: &[u8]) -> bool {
+        let is_next = self.peek().is_some_and(|byte| bytes.contains(&byte));
+        self.at += usize::from(is_next);
+        is_next
     }
 
     /// Reads one digit or more.
