@@ -50,7 +50,7 @@ impl<'a> Walk<'a> {
 
     /// Returns the position of the walk.
     pub(super) fn offset(&self) -> usize {
-        self.at.min(self.json.len())
+        self.at
     }
 
     /// Returns the bytes that were read since the position `start`.
@@ -98,6 +98,20 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// As [`value`](Self::value), without the fields that are cut. If the whole value is cut, the caller cuts it.
+    #[inline]
+    pub(super) fn value_without(&mut self, depth: usize, cuts: Option<&Cuts>) -> Walked<()> {
+        match (cuts, self.peek()) {
+            (Some(cuts), Some(b'{')) if depth <= MAX_DEPTH => self.members(|walk, name| {
+                let cuts = cuts.below(&walk.resolve(&name)?);
+                walk.value_without(depth + 1, cuts)?;
+                Ok(cuts.into())
+            }),
+            (Some(_), Some(b'[')) if depth <= MAX_DEPTH => self.elements(|walk| walk.value_without(depth + 1, cuts)),
+            (Some(_) | None, _) => self.value(depth),
+        }
+    }
+
     /// Reads the name of a member, and everything up to its value.
     #[inline]
     fn name(&mut self) -> Walked<Span> {
@@ -109,27 +123,6 @@ impl<'a> Walk<'a> {
         self.expect(b':')?;
         self.skip_space();
         Ok(name)
-    }
-
-    /// As [`value`](Self::value), without the parts that are cut. If the whole value is cut, the caller cuts it.
-    #[inline]
-    pub(super) fn value_without(&mut self, depth: usize, cuts: Option<&Cuts>) -> Walked<()> {
-        match cuts {
-            Some(cuts) if !cuts.is_end() => self.value_without_parts(depth, cuts),
-            Some(_) | None => self.value(depth),
-        }
-    }
-
-    fn value_without_parts(&mut self, depth: usize, cuts: &Cuts) -> Walked<()> {
-        match self.peek() {
-            Some(b'{') if depth <= MAX_DEPTH => self.members(|walk, name| {
-                let cuts = cuts.below(&walk.resolve(&name)?);
-                walk.value_without(depth + 1, cuts)?;
-                Ok(cuts.into())
-            }),
-            Some(b'[') if depth <= MAX_DEPTH => self.elements(|walk| walk.value_without_parts(depth + 1, cuts)),
-            Some(_) | None => self.value(depth),
-        }
     }
 
     /// Walks over an object, from brace to brace; `member` walks over each member's value.

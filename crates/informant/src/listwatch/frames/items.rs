@@ -4,11 +4,11 @@
 //! - **Out:** the JSON of each item, and the list's metadata.
 //! - **Knows nothing of:** the content of an item.
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{DEFAULT_LIMIT, FrameError, FramePart};
+use super::{DEFAULT_LIMIT, FrameError, FramePart, body::Body};
 use crate::{ResourceVersion, object::ValueEnd};
 
 /// Cuts the body of a list into its items while it arrives; see the [module's page](super) for an example.
@@ -17,18 +17,12 @@ use crate::{ResourceVersion, object::ValueEnd};
 /// [`ListPart::End`] has been checked.
 #[derive(Debug)]
 pub struct ListCutter {
-    limit: usize,
+    body: Body,
     place: Place,
     /// The end of the value that is being read, in a place within a value.
     value_end: Option<ValueEnd>,
-    /// The part of the newest chunk that has not been cut.
-    chunk: Bytes,
-    /// How many bytes at the front of `chunk` have been examined: the first byte of a value that has just begun.
+    /// The number of bytes of the body's rest that `value_end` has read: 1 for a value that has just begun.
     examined: usize,
-    /// The beginning of an incomplete value, which the chunk continues.
-    held: BytesMut,
-    /// The number of bytes of the body that have been read.
-    read: u64,
     head: ListHead,
     /// The name of the last field.
     field: String,
@@ -103,13 +97,10 @@ impl ListCutter {
     /// Creates a cutter for items, and other fields of a list, of up to `limit` bytes each.
     pub fn with_limit(limit: usize) -> Self {
         Self {
-            limit,
+            body: Body::with_limit(limit),
             place: Place::Start,
             value_end: None,
-            chunk: Bytes::new(),
             examined: 0,
-            held: BytesMut::new(),
-            read: 0,
             head: ListHead::default(),
             field: String::new(),
             seen: Vec::new(),
@@ -118,11 +109,7 @@ impl ListCutter {
 
     /// Adds the next chunk of the body. Call [`next`](Self::next) until it returns `None` before: otherwise the remaining bytes are copied.
     pub fn push(&mut self, chunk: Bytes) {
-        if self.chunk.is_empty() {
-            self.chunk = chunk;
-        } else {
-            self.chunk = [&*self.chunk, &*chunk].concat().into();
-        }
+        self.body.push(chunk);
     }
 
     /// Returns the next complete part.
@@ -158,8 +145,8 @@ impl ListCutter {
         while self.place != Place::Failed {
             if let Some(mut value_end) = self.value_end.take() {
                 let examined = std::mem::take(&mut self.examined);
-                let end = value_end.find(&self.chunk[examined..]).map(|end| examined + end);
-                let Some(value) = self.cut(end)? else {
+                let end = value_end.find(&self.body.rest()[examined..]).map(|end| examined + end);
+                let Some(value) = self.body.cut(end, self.part())? else {
                     self.value_end = Some(value_end);
                     return Ok(None);
                 };
@@ -171,19 +158,18 @@ impl ListCutter {
                 continue;
             }
             self.skip_space();
-            let Some(byte) = self.chunk.first().copied() else { return Ok(None) };
+            let Some(byte) = self.body.rest().first().copied() else { return Ok(None) };
             self.place = self.next_place(byte)?;
             if self.place == Place::WithinItem
                 && byte == b'{'
-                && let Some(length) = take(&self.chunk)
+                && let Some(length) = take(self.body.rest())
             {
-                self.cut(Some(length.min(self.chunk.len())))?;
+                self.body.cut(Some(length.min(self.body.rest().len())), FramePart::Item)?;
                 self.place = Place::AfterItem;
             } else if self.part() == FramePart::List {
-                self.chunk.advance(1);
-                self.read += 1;
+                self.body.skip(1);
             } else {
-                // The first byte stays in the chunk, so that the value can be a slice of it.
+                // The first byte is not read, so that the value can be a slice of the chunk.
                 let value_end = ValueEnd::begin(byte).ok_or_else(|| self.unexpected(byte, "a JSON value"))?;
                 (self.value_end, self.examined) = (Some(value_end), 1);
             }
@@ -201,10 +187,8 @@ impl ListCutter {
     /// If the list was not complete.
     pub fn finish(mut self) -> Result<(), FrameError> {
         self.skip_space();
-        match self.chunk.first() {
-            _ if self.place != Place::End => {
-                Err(FrameError::Truncated { length: self.read + self.chunk.len() as u64, part: self.part() })
-            }
+        match self.body.rest().first() {
+            _ if self.place != Place::End => Err(self.body.truncated(self.part())),
             Some(byte) => Err(self.unexpected(*byte, "the end of the response")),
             None => Ok(()),
         }
@@ -215,34 +199,10 @@ impl ListCutter {
         match self.place {
             Place::WithinItem => FramePart::Item,
             Place::WithinName | Place::WithinValue => FramePart::Field,
-            Place::Start
-            | Place::FirstName
-            | Place::Name
-            | Place::Colon
-            | Place::Value
-            | Place::AfterValue
-            | Place::FirstItem
-            | Place::Item
-            | Place::AfterItem
-            | Place::End
-            | Place::Failed => FramePart::List,
+            Place::Start | Place::FirstName | Place::Name | Place::Colon | Place::Value => FramePart::List,
+            Place::AfterValue | Place::FirstItem | Place::Item | Place::AfterItem => FramePart::List,
+            Place::End | Place::Failed => FramePart::List,
         }
-    }
-
-    /// Reads the chunk up to the end of the current value, or the whole chunk if the value does not end in it.
-    fn cut(&mut self, end: Option<usize>) -> Result<Option<Bytes>, FrameError> {
-        let length = end.unwrap_or(self.chunk.len());
-        if self.held.len() + length > self.limit {
-            let offset = self.read - self.held.len() as u64;
-            return Err(FrameError::TooLarge { part: self.part(), limit: self.limit, offset });
-        }
-        let cut = self.chunk.split_to(length);
-        self.read += length as u64;
-        if end.is_some() && self.held.is_empty() {
-            return Ok(Some(cut));
-        }
-        self.held.extend_from_slice(&cut);
-        Ok(end.map(|_| self.held.split().freeze()))
     }
 
     /// Returns the place after the first byte of a value, or after a byte outside of values.
@@ -282,9 +242,8 @@ impl ListCutter {
 
     fn skip_space(&mut self) {
         let is_value = |byte: &u8| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
-        let space = self.chunk.iter().position(is_value).unwrap_or(self.chunk.len());
-        self.chunk.advance(space);
-        self.read += space as u64;
+        let rest = self.body.rest();
+        self.body.skip(rest.iter().position(is_value).unwrap_or(rest.len()));
     }
 
     fn read_name_or_value(&mut self, value: &[u8]) -> Result<(), FrameError> {
@@ -312,14 +271,14 @@ impl ListCutter {
     fn note_field(&mut self) -> Result<(), FrameError> {
         let Some(field) = FIELDS.into_iter().find(|known| *known == self.field) else { return Ok(()) };
         if self.seen.contains(&field) {
-            return Err(FrameError::Duplicate { field, offset: self.read });
+            return Err(FrameError::Duplicate { field, offset: self.body.offset() });
         }
         self.seen.push(field);
         Ok(())
     }
 
     fn json<'a, T: Deserialize<'a>>(&self, field: &str, value: &'a [u8]) -> Result<T, FrameError> {
-        let bad = |source| FrameError::Field { field: field.into(), offset: self.read, source };
+        let bad = |source| FrameError::Field { field: field.into(), offset: self.body.offset(), source };
         // serde_json does not check strings that are ignored.
         let text = std::str::from_utf8(value).map_err(serde::de::Error::custom);
         text.and_then(serde_json::from_str).map_err(bad)
@@ -335,7 +294,7 @@ impl ListCutter {
     }
 
     fn unexpected(&self, byte: u8, expected: &'static str) -> FrameError {
-        FrameError::Unexpected { offset: self.read, found: char::from(byte), expected }
+        FrameError::Unexpected { offset: self.body.offset(), found: char::from(byte), expected }
     }
 }
 

@@ -28,6 +28,7 @@
 //! # Ok::<(), informant::listwatch::frames::FrameError>(())
 //! ```
 
+mod body;
 mod error;
 mod event;
 mod items;
