@@ -116,7 +116,8 @@ fn add_values_in_json(walk: &mut Walk<'_>, names: &[String], values: &mut Vec<St
         (Some(b'{'), [first, rest @ ..]) => walk.members(|walk, name| {
             match *walk.resolve(&name)? == **first {
                 true => add_values_in_json(walk, rest, values)?,
-                false => walk.value(0)?,
+                // The scan has checked the value.
+                false => drop(walk.unchecked_value()),
             }
             Ok(Member::Keep)
         }),

@@ -1,6 +1,6 @@
 //! Finds the end of a JSON value that arrives in chunks, by its brackets and strings, without a check of its syntax.
 //!
-//! - **In:** the first byte of a value, then the chunks after it.
+//! - **In:** chunks, the first of which begins with a value.
 //! - **Out:** where the value ends.
 //! - **Knows nothing of:** the content of the value.
 
@@ -16,7 +16,7 @@ pub(crate) struct ValueEnd {
 
 #[derive(Clone, Copy, Debug)]
 enum Within {
-    /// An object or array.
+    /// An object or array, or at the start of the value.
     Nested,
     String,
     /// A string, behind a backslash.
@@ -26,11 +26,10 @@ enum Within {
 }
 
 impl ValueEnd {
-    /// Begins with the first byte of a value; `None` if no value begins with it. The search continues with the second byte.
+    /// Begins the search at the first byte of a value; `None` if no value begins with it.
     pub(crate) fn begin(first: u8) -> Option<Self> {
         match first {
-            b'{' | b'[' => Some(Self { depth: 1, within: Within::Nested }),
-            b'"' => Some(Self { depth: 0, within: Within::String }),
+            b'{' | b'[' | b'"' => Some(Self { depth: 0, within: Within::Nested }),
             b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => Some(Self { depth: 0, within: Within::Plain }),
             _ => None,
         }
@@ -84,8 +83,8 @@ mod tests {
     /// Returns the length of the value at the start of a text, read in chunks of this size.
     fn length(text: &str, chunk: usize) -> Option<usize> {
         let mut end = ValueEnd::begin(text.as_bytes()[0])?;
-        let mut read = 1;
-        for chunk in text.as_bytes()[1..].chunks(chunk) {
+        let mut read = 0;
+        for chunk in text.as_bytes().chunks(chunk) {
             match end.find(chunk) {
                 Some(length) => return Some(read + length),
                 None => read += chunk.len(),

@@ -79,7 +79,7 @@ impl<'a> Walk<'a> {
     pub(crate) fn unchecked_value(&mut self) -> Option<&'a [u8]> {
         self.skip_space();
         let (start, first) = (self.at, self.peek()?);
-        self.at += 1 + ValueEnd::begin(first)?.find(&self.json[start + 1..])?;
+        self.at += ValueEnd::begin(first)?.find(&self.json[start..])?;
         Some(self.since(start))
     }
 

@@ -19,10 +19,8 @@ use crate::{ResourceVersion, object::ValueEnd};
 pub struct ListCutter {
     body: Body,
     place: Place,
-    /// The end of the value that is being read, in a place within a value.
+    /// Within a name, a value or an item, which `place` expects: the search for its end.
     value_end: Option<ValueEnd>,
-    /// The number of bytes of the body's rest that `value_end` has read: 1 for a value that has just begun.
-    examined: usize,
     head: ListHead,
     /// The name of the last field.
     field: String,
@@ -71,16 +69,13 @@ enum Place {
     /// A name, or the end of an empty list.
     FirstName,
     Name,
-    WithinName,
     Colon,
     Value,
-    WithinValue,
     /// A comma, or the end of the list.
     AfterValue,
     /// An item, or the end of no items.
     FirstItem,
     Item,
-    WithinItem,
     /// A comma, or the end of the items.
     AfterItem,
     End,
@@ -100,7 +95,6 @@ impl ListCutter {
             body: Body::with_limit(limit),
             place: Place::Start,
             value_end: None,
-            examined: 0,
             head: ListHead::default(),
             field: String::new(),
             seen: Vec::new(),
@@ -143,14 +137,11 @@ impl ListCutter {
 
     fn advance(&mut self, take: &mut dyn FnMut(&[u8]) -> Option<usize>) -> Result<Option<ListPart>, FrameError> {
         while self.place != Place::Failed {
-            if let Some(mut value_end) = self.value_end.take() {
-                let examined = std::mem::take(&mut self.examined);
-                let end = value_end.find(&self.body.rest()[examined..]).map(|end| examined + end);
-                let Some(value) = self.body.cut(end, self.part())? else {
-                    self.value_end = Some(value_end);
-                    return Ok(None);
-                };
-                if self.place == Place::WithinItem {
+            if let Some(value_end) = &mut self.value_end {
+                let end = value_end.find(self.body.rest());
+                let Some(value) = self.body.cut(end, self.part())? else { return Ok(None) };
+                self.value_end = None;
+                if self.is_at_item() {
                     self.place = Place::AfterItem;
                     return Ok(Some(ListPart::Item(value)));
                 }
@@ -159,19 +150,17 @@ impl ListCutter {
             }
             self.skip_space();
             let Some(byte) = self.body.rest().first().copied() else { return Ok(None) };
-            self.place = self.next_place(byte)?;
-            if self.place == Place::WithinItem
-                && byte == b'{'
+            if let Some(next) = self.next_place(byte)? {
+                self.place = next;
+                self.body.skip(1);
+            } else if byte == b'{'
+                && self.is_at_item()
                 && let Some(length) = take(self.body.rest())
             {
                 self.body.cut(Some(length.min(self.body.rest().len())), FramePart::Item)?;
                 self.place = Place::AfterItem;
-            } else if self.part() == FramePart::List {
-                self.body.skip(1);
             } else {
-                // The first byte is not read, so that the value can be a slice of the chunk.
-                let value_end = ValueEnd::begin(byte).ok_or_else(|| self.unexpected(byte, "a JSON value"))?;
-                (self.value_end, self.examined) = (Some(value_end), 1);
+                self.value_end = Some(ValueEnd::begin(byte).ok_or_else(|| self.unexpected(byte, "a JSON value"))?);
             }
             if self.place == Place::End {
                 return self.end().map(|head| Some(ListPart::End(head)));
@@ -194,50 +183,47 @@ impl ListCutter {
         }
     }
 
+    /// Returns true if an item is expected, or is being read.
+    fn is_at_item(&self) -> bool {
+        matches!(self.place, Place::FirstItem | Place::Item)
+    }
+
     /// Returns the part of the list that is being read.
     fn part(&self) -> FramePart {
-        match self.place {
-            Place::WithinItem => FramePart::Item,
-            Place::WithinName | Place::WithinValue => FramePart::Field,
-            Place::Start | Place::FirstName | Place::Name | Place::Colon | Place::Value => FramePart::List,
-            Place::AfterValue | Place::FirstItem | Place::Item | Place::AfterItem => FramePart::List,
-            Place::End | Place::Failed => FramePart::List,
+        match self.value_end {
+            Some(_) if self.is_at_item() => FramePart::Item,
+            Some(_) => FramePart::Field,
+            None => FramePart::List,
         }
     }
 
-    /// Returns the place after the first byte of a value, or after a byte outside of values.
-    fn next_place(&self, byte: u8) -> Result<Place, FrameError> {
+    /// Returns the place after a byte outside of values; `None` if the byte begins a name, a value or an item.
+    fn next_place(&self, byte: u8) -> Result<Option<Place>, FrameError> {
         let expected = match (self.place, byte) {
-            (Place::Start, b'{') => return Ok(Place::FirstName),
-            (Place::FirstName | Place::AfterValue, b'}') => return Ok(Place::End),
-            (Place::FirstName | Place::Name, b'"') => return Ok(Place::WithinName),
-            (Place::Colon, b':') => return Ok(Place::Value),
-            (Place::Value, _) => return self.first_place_of_value(byte),
-            (Place::AfterValue, b',') => return Ok(Place::Name),
-            (Place::FirstItem | Place::AfterItem, b']') => return Ok(Place::AfterValue),
-            (Place::FirstItem | Place::Item, _) => return Ok(Place::WithinItem),
-            (Place::AfterItem, b',') => return Ok(Place::Item),
+            (Place::Start, b'{') => return Ok(Some(Place::FirstName)),
+            (Place::FirstName | Place::AfterValue, b'}') => return Ok(Some(Place::End)),
+            (Place::FirstName | Place::Name, b'"') => return Ok(None),
+            (Place::Colon, b':') => return Ok(Some(Place::Value)),
+            (Place::Value, _) => match (self.field.as_str(), byte) {
+                ("items", b'[') => return Ok(Some(Place::FirstItem)),
+                // Go writes an empty array of items as null.
+                ("items" | "metadata", b'n') | ("metadata", b'{') => return Ok(None),
+                ("items", _) => "an array of items",
+                ("metadata", _) => "the metadata of a list",
+                _ => return Ok(None),
+            },
+            (Place::AfterValue, b',') => return Ok(Some(Place::Name)),
+            (Place::FirstItem | Place::AfterItem, b']') => return Ok(Some(Place::AfterValue)),
+            (Place::FirstItem | Place::Item, _) => return Ok(None),
+            (Place::AfterItem, b',') => return Ok(Some(Place::Item)),
             (Place::Start, _) => "the start of an object",
             (Place::FirstName | Place::Name, _) => "the name of a field",
             (Place::Colon, _) => "a colon",
             (Place::AfterValue, _) => "a comma or the end of the list",
             (Place::AfterItem, _) => "a comma or the end of the items",
-            (Place::End, _) => "the end of the response",
-            (Place::WithinName | Place::WithinValue | Place::WithinItem | Place::Failed, _) => "the rest of a value",
+            (Place::End | Place::Failed, _) => "the end of the response",
         };
         Err(self.unexpected(byte, expected))
-    }
-
-    /// Returns the place after the first byte of a field's value.
-    fn first_place_of_value(&self, byte: u8) -> Result<Place, FrameError> {
-        match (self.field.as_str(), byte) {
-            ("items", b'[') => Ok(Place::FirstItem),
-            // Go writes an empty array of items as null.
-            ("items" | "metadata", b'n') | ("metadata", b'{') => Ok(Place::WithinValue),
-            ("items", _) => Err(self.unexpected(byte, "an array of items")),
-            ("metadata", _) => Err(self.unexpected(byte, "the metadata of a list")),
-            _ => Ok(Place::WithinValue),
-        }
     }
 
     fn skip_space(&mut self) {
@@ -247,7 +233,7 @@ impl ListCutter {
     }
 
     fn read_name_or_value(&mut self, value: &[u8]) -> Result<(), FrameError> {
-        if self.place == Place::WithinName {
+        if self.place != Place::Value {
             self.place = Place::Colon;
             self.field = self.json("the name of a field", value)?;
             return self.note_field();
