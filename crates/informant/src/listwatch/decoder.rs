@@ -31,7 +31,7 @@ pub(super) struct Decoder {
     objects: ObjectMaker,
 }
 
-/// Makes objects of scanned items. Apart from the scanner, whose buffer a scanned item borrows.
+/// Makes objects of items. It does not hold the scanner, because a scanned item borrows the scanner's buffer.
 struct ObjectMaker {
     decode: Decode,
     transform: Option<Transform>,

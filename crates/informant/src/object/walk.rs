@@ -5,8 +5,8 @@
 //!   without the members that the caller cuts.
 //! - **Knows nothing of:** the meaning of the JSON.
 //!
-//! It accepts the JSON that serde_json accepts, except that it does not check the range of numbers, and the encoding only of what it
-//! returns and cuts.
+//! The walker accepts the JSON that serde_json accepts, with two exceptions: it does not check the range of numbers, and it checks the
+//! encoding (UTF-8) only of resolved strings and of cut members.
 
 use std::borrow::Cow;
 
@@ -43,7 +43,7 @@ pub(super) type Walked<T> = Result<T, SyntaxProblem>;
 
 /// Reading.
 impl<'a> Walk<'a> {
-    /// Reads only.
+    /// Begins a walk that only reads.
     pub(crate) fn new(json: &'a [u8]) -> Self {
         Self { json, at: 0, run: 0, output: None }
     }
@@ -210,6 +210,7 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Reads a backslash and the escape after it.
     fn escape(&mut self) -> Walked<()> {
         match self.json.get(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
@@ -308,7 +309,7 @@ impl<'a> Walk<'a> {
 
 /// Writing.
 impl Walk<'_> {
-    /// Writes the JSON without white space and cut members behind the content of `output`.
+    /// Begins a walk that appends the JSON, without white space and cut members, to `output`.
     pub(super) fn writing(json: &[u8], output: Vec<u8>) -> Walk<'_> {
         Walk { json, at: 0, run: 0, output: Some(output) }
     }
@@ -333,7 +334,8 @@ impl Walk<'_> {
         self.output.as_ref().map_or(0, Vec::len) + (self.at - self.run)
     }
 
-    /// Leaves out the member that begins at `start`, where the output had the length `output_start`. No other code checks its encoding.
+    /// Leaves out the member that begins at `start`, where the output had the length `output_start`. Checks its encoding, because the
+    /// caller can check only that of the output.
     fn cut_since(&mut self, start: usize, output_start: usize) -> Walked<()> {
         if let Err(error) = std::str::from_utf8(self.since(start)) {
             self.at = start + error.valid_up_to();
