@@ -28,6 +28,11 @@ type AnyObject = Box<dyn Any + Send + Sync>;
 /// Turns the items of one source into objects.
 pub(super) struct Decoder {
     scanner: Scanner,
+    objects: ObjectMaker,
+}
+
+/// Makes objects of items. It does not hold the scanner, because a scanned item borrows the scanner's buffer.
+struct ObjectMaker {
     decode: Decode,
     transform: Option<Transform>,
     stamp: Stamp,
@@ -99,29 +104,31 @@ impl Decoder {
         transform: Option<Transform>,
         cluster: Option<Arc<str>>,
     ) -> Self {
-        Self { scanner, decode, transform, stamp: Stamp { cluster, history: 0, last: None }, reused: 0 }
+        let stamp = Stamp { cluster, history: 0, last: None };
+        Self { scanner, objects: ObjectMaker { decode, transform, stamp, reused: 0 } }
     }
 
     /// Returns the number of objects that were reused from the cache since the last [`reset_reused`](Self::reset_reused).
     pub(super) fn reused(&self) -> usize {
-        self.reused
+        self.objects.reused
     }
 
     pub(super) fn reset_reused(&mut self) {
-        self.reused = 0;
+        self.objects.reused = 0;
     }
 
     /// Notes that the source's history has changed. A cached object of the old history may differ from one with the same uid and version,
     /// so it is not reused.
     pub(super) fn begin_history(&mut self) {
-        self.stamp.history += 1;
-        self.stamp.last = None;
-        self.scanner.begin_history(self.stamp.history);
+        let stamp = &mut self.objects.stamp;
+        stamp.history += 1;
+        stamp.last = None;
+        self.scanner.begin_history(stamp.history);
     }
 
     /// Marks an object that was read before the history changed, and is not shared yet, as one of the new history.
     pub(super) fn move_to_new_history(&mut self, object: &mut Cached<Erased>) {
-        object.change_provenance(|provenance| self.stamp.put_on(provenance));
+        object.change_provenance(|provenance| self.objects.stamp.put_on(provenance));
     }
 
     /// Returns the identity of an item, and a hash of its JSON (0 if the source has decoded it); `None` if the JSON is invalid.
@@ -136,15 +143,13 @@ impl Decoder {
     pub(super) fn decode_item(&mut self, item: Item<Erased>, known: Known<'_>) -> DecodeResult {
         match item.into_content() {
             ItemContent::Json(json) => self.decode_json(&json, known),
-            ItemContent::Ready(object) => self.decode_ready(object, known),
+            ItemContent::Ready(object) => self.objects.make_ready(object, known),
         }
     }
 
     pub(super) fn decode_json(&mut self, json: &[u8], known: Known<'_>) -> DecodeResult {
         match self.scanner.scan(json) {
-            Ok(raw) => {
-                make(raw, self.decode, self.transform.as_ref(), known, self.stamp.history, &mut self.reused, json)
-            }
+            Ok(raw) => self.objects.make(raw, known, json),
             Err(error) => Err(Box::new(Quarantined::new(error, None, Some(json)))),
         }
     }
@@ -163,20 +168,52 @@ impl Decoder {
     ) -> Option<(DecodeResult, usize)> {
         let (raw, length) = self.scanner.scan_first(json).ok()?;
         let (item, rest) = json.split_at(length);
-        if !is_valid_rest(rest) {
-            return None;
+        is_valid_rest(rest).then(|| (self.objects.make(raw, known, item), length))
+    }
+}
+
+impl ObjectMaker {
+    fn make(&mut self, raw: RawObject<'_>, known: Known<'_>, json: &[u8]) -> DecodeResult {
+        if let Some(same) = self.reuse(raw.identity(), known, || raw.digest()) {
+            return Ok(same);
         }
-        let history = self.stamp.history;
-        Some((make(raw, self.decode, self.transform.as_ref(), known, history, &mut self.reused, item), length))
+        // If the user's `Object::decode` panics, the object is quarantined.
+        let decoded = panics::catch(|| (self.decode)(&raw)).unwrap_or_else(|panic| {
+            let source = panicked(&panic).into();
+            Err(DecodeError::Refused { key: raw.identity().key.clone(), source })
+        });
+        match decoded {
+            Ok(object) => self.transform(raw.into_cached(object), Some(json)),
+            Err(error) => Err(Box::new(Quarantined::new(error, Some(raw.identity()), Some(json)))),
+        }
     }
 
-    fn decode_ready(&mut self, mut object: Cached<Erased>, known: Known<'_>) -> DecodeResult {
-        if let Some(same) = same_state(object.identity(), known, self.stamp.history, || object.digest()) {
-            self.reused += 1;
+    fn make_ready(&mut self, mut object: Cached<Erased>, known: Known<'_>) -> DecodeResult {
+        if let Some(same) = self.reuse(object.identity(), known, || object.digest()) {
             return Ok(same);
         }
         object.change_provenance(|provenance| self.stamp.put_on(provenance));
-        transformed(object, self.transform.as_ref(), None)
+        self.transform(object, None)
+    }
+
+    /// Returns the cached object if it is in this state.
+    fn reuse(&mut self, identity: &Identity, known: Known<'_>, digest: impl FnOnce() -> u64) -> Option<Cached<Erased>> {
+        let same = known(&identity.key).filter(|known| known.has_state(identity, self.stamp.history, digest))?;
+        self.reused += 1;
+        Some(same)
+    }
+
+    /// Runs the transform on an object. If it fails, the object is dropped as a [`Cached`], which catches a panic of its destructor.
+    fn transform(&self, mut object: Cached<Erased>, json: Option<&[u8]>) -> DecodeResult {
+        let Some(transform) = &self.transform else { return Ok(object) };
+        let outcome = panics::catch(|| transform(&mut object)).unwrap_or_else(|panic| Err(panicked(&panic).into()));
+        match outcome {
+            Ok(()) => Ok(object),
+            Err(source) => {
+                let error = DecodeError::Transform { key: object.key().clone(), source };
+                Err(Box::new(Quarantined::new(error, Some(object.identity()), json)))
+            }
+        }
     }
 }
 
@@ -199,56 +236,6 @@ impl Stamp {
         self.last = Some((provenance, Arc::clone(&with)));
         with
     }
-}
-
-fn make(
-    raw: RawObject<'_>,
-    decoder: Decode,
-    transformer: Option<&Transform>,
-    known: Known<'_>,
-    history: u64,
-    reused: &mut usize,
-    json: &[u8],
-) -> DecodeResult {
-    if let Some(same) = same_state(raw.identity(), known, history, || raw.digest()) {
-        *reused += 1;
-        return Ok(same);
-    }
-    match decode(&raw, decoder) {
-        Ok(object) => transformed(raw.into_cached(object), transformer, Some(json)),
-        Err(error) => Err(Box::new(Quarantined::new(error, Some(raw.identity()), Some(json)))),
-    }
-}
-
-/// Runs the transform on an object. If it fails, the object is dropped as a [`Cached`], which catches a panic of its destructor.
-fn transformed(mut object: Cached<Erased>, transform: Option<&Transform>, json: Option<&[u8]>) -> DecodeResult {
-    let Some(transform) = transform else { return Ok(object) };
-    let outcome = panics::catch(|| transform(&mut object)).unwrap_or_else(|panic| Err(panicked(&panic).into()));
-    match outcome {
-        Ok(()) => Ok(object),
-        Err(source) => {
-            let error = DecodeError::Transform { key: object.key().clone(), source };
-            Err(Box::new(Quarantined::new(error, Some(object.identity()), json)))
-        }
-    }
-}
-
-/// Returns the cached object if it is in this state.
-fn same_state(
-    identity: &Identity,
-    known: Known<'_>,
-    history: u64,
-    digest: impl FnOnce() -> u64,
-) -> Option<Cached<Erased>> {
-    known(&identity.key).filter(|known| known.has_state(identity, history, digest))
-}
-
-/// Decodes an object. If the user's `Object::decode` panics, the object is quarantined.
-fn decode(raw: &RawObject<'_>, decoder: Decode) -> Result<AnyObject, DecodeError> {
-    panics::catch(|| decoder(raw)).unwrap_or_else(|panic| {
-        let source = panicked(&panic).into();
-        Err(DecodeError::Refused { key: raw.identity().key.clone(), source })
-    })
 }
 
 fn panicked(message: &str) -> String {

@@ -124,20 +124,11 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// The fields that are cut below one place of an object, as a tree of names.
+/// The fields that are cut of one value, as a tree of names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cuts {
     below: Vec<(String, Cuts)>,
     is_end: bool,
-}
-
-/// How much of a member is cut.
-#[derive(Clone, Copy)]
-pub(super) enum Cut<'a> {
-    Nothing,
-    /// Some fields within the member.
-    Parts(&'a Cuts),
-    All,
 }
 
 impl Cuts {
@@ -153,33 +144,15 @@ impl Cuts {
         place.is_end = true;
     }
 
-    /// Returns how much of the member with this name is cut.
+    /// Returns what is cut of the member with this name; `None` if nothing is.
     #[inline]
-    pub(super) fn of(&self, name: &str) -> Cut<'_> {
-        match self.below.is_empty() {
-            true => Cut::Nothing,
-            false => self.find(name),
-        }
+    pub(super) fn below(&self, name: &str) -> Option<&Self> {
+        self.below.iter().find(|(other, _)| other == name).map(|(_, cuts)| cuts)
     }
 
-    fn find(&self, name: &str) -> Cut<'_> {
-        match self.below.iter().find(|(other, _)| other == name) {
-            None => Cut::Nothing,
-            Some((_, cuts)) if cuts.is_end => Cut::All,
-            Some((_, cuts)) => Cut::Parts(cuts),
-        }
-    }
-}
-
-impl<'a> Cut<'a> {
-    /// Returns how much of a member of this value is cut.
-    #[inline]
-    pub(super) fn of(self, name: &str) -> Cut<'a> {
-        match self {
-            Self::Nothing => Cut::Nothing,
-            Self::Parts(cuts) => cuts.of(name),
-            Self::All => Cut::All,
-        }
+    /// Returns true if the whole value is cut, not only fields within it.
+    pub(super) fn is_end(&self) -> bool {
+        self.is_end
     }
 }
 

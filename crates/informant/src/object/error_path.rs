@@ -13,10 +13,7 @@
 //! walks to the value around it. Usually four beginnings are decoded, about as many as the JSON has bits in its length if the
 //! position is one in another text.
 
-use super::{
-    SyntaxProblem,
-    walk::{Member, Runs, Walk},
-};
+use super::walk::{Member, Walk, Walked};
 
 /// Decodes the beginning of an object's JSON and returns the error.
 pub(super) type DecodeBeginning<'a, 'f> = &'f dyn Fn(&'a str) -> Option<serde_json::Error>;
@@ -75,53 +72,39 @@ fn text_without_position(error: &serde_json::Error) -> String {
 
 /// Finds the path of the value that a byte of `json` belongs to. The name of a member belongs to its value.
 fn path_of_byte(json: &str, byte: usize) -> String {
-    let mut kept = Runs::default();
-    let mut search = Search { byte, path: String::new() };
-    let walked = search.enter(&mut Walk::new(json.as_bytes(), &mut kept));
-    match walked {
-        Ok(()) if !search.path.is_empty() => search.path,
+    let mut path = String::new();
+    match walk_to(byte, &mut Walk::new(json.as_bytes()), &mut path) {
+        Ok(()) if !path.is_empty() => path,
         Ok(()) | Err(_) => ".".to_owned(),
     }
 }
 
-/// The search for the value that a byte belongs to.
-struct Search {
-    byte: usize,
-    /// The path of the value that the walk is in; once the value is found, its path.
-    path: String,
-}
-
-impl Search {
-    /// Walks over a value.
-    fn enter(&mut self, walk: &mut Walk<'_, '_>) -> Result<(), SyntaxProblem> {
-        match walk.peek() {
-            Some(b'{') => walk.members(|walk, name| {
-                let dot = if self.path.is_empty() { "" } else { "." };
-                let step = format!("{dot}{}", walk.resolve(&name)?);
-                self.step(walk, name.start(), &step)?;
-                Ok(Member::Keep)
-            }),
-            Some(b'[') => {
-                let mut index = 0;
-                walk.elements(|walk| {
-                    self.step(walk, walk.offset(), &format!("[{index}]"))?;
-                    index += 1;
-                    Ok(())
-                })
-            }
-            Some(_) | None => walk.value(0),
-        }
-    }
-
-    /// Walks over a member or element that begins at `start`, and removes it from the path if the byte is not in it.
-    fn step(&mut self, walk: &mut Walk<'_, '_>, start: usize, step: &str) -> Result<(), SyntaxProblem> {
-        let outer = self.path.len();
-        self.path.push_str(step);
-        self.enter(walk)?;
-        if !(start..walk.offset()).contains(&self.byte) {
-            self.path.truncate(outer);
+/// Walks over a value, and appends the steps from it to the innermost value around the byte.
+fn walk_to(byte: usize, walk: &mut Walk<'_>, path: &mut String) -> Walked<()> {
+    let mut take_step = |walk: &mut Walk<'_>, start: usize, step: &str| {
+        let outer = path.len();
+        path.push_str(step.strip_prefix('.').filter(|_| outer == 0).unwrap_or(step));
+        walk_to(byte, walk, path)?;
+        if !(start..walk.offset()).contains(&byte) {
+            path.truncate(outer);
         }
         Ok(())
+    };
+    match walk.peek() {
+        Some(b'{') => walk.members(|walk, name| {
+            let step = format!(".{}", walk.resolve(&name)?);
+            take_step(walk, name.start, &step)?;
+            Ok(Member::Keep)
+        }),
+        Some(b'[') => {
+            let mut index = 0;
+            walk.elements(|walk| {
+                take_step(walk, walk.offset(), &format!("[{index}]"))?;
+                index += 1;
+                Ok(())
+            })
+        }
+        Some(_) | None => walk.value(0),
     }
 }
 

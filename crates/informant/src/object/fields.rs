@@ -6,12 +6,13 @@
 //!
 //! Everything beside the path is skipped, not decoded.
 
-use std::fmt;
-
 use kube::core::{DynamicObject, ObjectMeta, PartialObjectMeta, TypeMeta};
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 
-use super::{FieldPath, Lazy};
+use super::{
+    FieldPath, Lazy, SyntaxProblem,
+    walk::{Member, Walk, Walked},
+};
 
 /// An object whose fields can be read by their path, because its JSON is at hand.
 ///
@@ -42,7 +43,7 @@ pub trait FieldValues {
 
 impl<K> FieldValues for Lazy<K> {
     fn field_values(&self, path: &FieldPath) -> Vec<String> {
-        values_in(&mut serde_json::Deserializer::from_str(self.json()), path.as_names())
+        values_in_json(self.json(), path.as_names())
     }
 }
 
@@ -64,7 +65,7 @@ pub(super) fn label_value(labels: &str, key: &str) -> Option<String> {
     if labels.is_empty() {
         return None;
     }
-    values_in(&mut serde_json::Deserializer::from_str(labels), &[key.to_owned()]).pop()
+    values_in_json(labels, &[key.to_owned()]).pop()
 }
 
 /// The values of a field of the metadata, of `apiVersion` or of `kind`; `None` if the path leads to another part of the object.
@@ -80,116 +81,58 @@ fn header_values(types: Option<&TypeMeta>, metadata: &ObjectMeta, names: &[Strin
     }
 }
 
-/// The values below these names.
-fn values_in<'de>(json: impl Deserializer<'de>, names: &[String]) -> Vec<String> {
+/// The values below these names of a decoded value.
+fn values_in(value: &Value, names: &[String]) -> Vec<String> {
     let mut values = Vec::new();
-    match (Below { names, values: &mut values }).deserialize(json) {
+    add_values(value, names, &mut values);
+    values
+}
+
+fn add_values(value: &Value, names: &[String], values: &mut Vec<String>) {
+    match (value, names) {
+        (Value::Array(items), _) => items.iter().for_each(|item| add_values(item, names, values)),
+        (Value::Object(members), [first, rest @ ..]) => {
+            members.get(first).into_iter().for_each(|member| add_values(member, rest, values));
+        }
+        (Value::String(text), []) => values.push(text.clone()),
+        (Value::Bool(_) | Value::Number(_), []) => values.push(value.to_string()),
+        (Value::Object(_) | Value::String(_) | Value::Bool(_) | Value::Number(_) | Value::Null, _) => {}
+    }
+}
+
+/// As [`values_in`], of JSON that was scanned, or of a part of it.
+fn values_in_json(json: &str, names: &[String]) -> Vec<String> {
+    let mut values = Vec::new();
+    match add_values_in_json(&mut Walk::new(json.as_bytes()), names, &mut values) {
         Ok(()) => values,
         // The JSON was checked when it was scanned, so only a number that no type can hold gets here.
         Err(_) => Vec::new(),
     }
 }
 
-/// Collects the values below some names of the value that it visits.
-struct Below<'p, 'v> {
-    names: &'p [String],
-    values: &'v mut Vec<String>,
-}
-
-impl Below<'_, '_> {
-    /// Adds a scalar, unless there are names left: a scalar has no members.
-    fn add(self, text: &(impl ToString + ?Sized)) {
-        if self.names.is_empty() {
-            self.values.push(text.to_string());
-        }
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Below<'_, '_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Below<'_, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any JSON")
-    }
-
-    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
-        self.add(&value);
-        Ok(())
-    }
-
-    fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
-        self.add(&value);
-        Ok(())
-    }
-
-    fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
-        self.add(&value);
-        Ok(())
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
-        self.add(&serde_json::Value::from(value));
-        Ok(())
-    }
-
-    fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
-        self.add(value);
-        Ok(())
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        let Self { names, values } = self;
-        while items.next_element_seed(Below { names, values: &mut *values })?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let Self { names, values } = self;
-        let (first, rest) = match names.split_first() {
-            Some((first, rest)) => (Some(first.as_str()), rest),
-            None => (None, names),
-        };
-        while let Some(is_first) = members.next_key_seed(IsName(first))? {
-            match is_first {
-                true => members.next_value_seed(Below { names: rest, values: &mut *values })?,
-                false => drop(members.next_value::<IgnoredAny>()?),
+fn add_values_in_json(walk: &mut Walk<'_>, names: &[String], values: &mut Vec<String>) -> Walked<()> {
+    match (walk.peek(), names) {
+        (Some(b'['), _) => walk.elements(|walk| add_values_in_json(walk, names, values)),
+        (Some(b'{'), [first, rest @ ..]) => walk.members(|walk, name| {
+            match *walk.resolve(&name)? == **first {
+                true => add_values_in_json(walk, rest, values)?,
+                // The scan has checked the value.
+                false => drop(walk.unchecked_value()),
             }
+            Ok(Member::Keep)
+        }),
+        (Some(b'"'), []) => {
+            let text = walk.string()?;
+            values.push(walk.resolve(&text)?.into_owned());
+            Ok(())
         }
-        Ok(())
-    }
-}
-
-/// Compares a member's name without a copy of it.
-struct IsName<'p>(Option<&'p str>);
-
-impl<'de> DeserializeSeed<'de> for IsName<'_> {
-    type Value = bool;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for IsName<'_> {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of a member")
-    }
-
-    fn visit_str<E: Error>(self, name: &str) -> Result<bool, E> {
-        Ok(self.0 == Some(name))
+        (Some(b'-' | b'0'..=b'9' | b't' | b'f'), []) => {
+            let start = walk.offset();
+            walk.value(0)?;
+            let scalar = serde_json::from_slice::<Value>(walk.since(start)).map_err(|_| SyntaxProblem::BadNumber)?;
+            values.push(scalar.to_string());
+            Ok(())
+        }
+        (Some(_) | None, _) => walk.value(0),
     }
 }

@@ -10,7 +10,7 @@ use super::DecodeError;
 use crate::{Key, ResourceVersion};
 
 /// The `metadata.uid` of an object. An object that is deleted and created again gets a new one. Empty means unknown.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uid(Arc<str>);
 
 /// Names one state of one object.
@@ -106,12 +106,6 @@ impl Identity {
     /// Whether both may be the same incarnation of an object: the uids are equal, or one of them is unknown.
     pub fn may_be_same_incarnation(&self, uid: &Uid) -> bool {
         self.uid.is_empty() || uid.is_empty() || self.uid == *uid
-    }
-}
-
-impl Default for Uid {
-    fn default() -> Self {
-        Self::new("")
     }
 }
 

@@ -18,10 +18,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::{
     DecodeError, Labelled, Object, RawObject,
     fields::label_value,
-    raw::{decode_fields, member, write_with_types},
-    scan,
-    scan::{Omissions, Rest},
-    walk::Runs,
+    raw::decode_fields,
+    scan::{self, Omissions},
 };
 use crate::Key;
 
@@ -139,19 +137,13 @@ impl<K: DeserializeOwned + Serialize> Lazy<K> {
         let failed = |source| DecodeError::Transform { key: self.key.clone(), source };
         let json = serde_json::to_string(&object).map_err(|error| failed(error.into()))?;
         let everything = Omissions { keeps_managed_fields: true, ..Omissions::default() };
-        let mut kept = Runs::default();
-        let found = scan::scan(json.as_bytes(), Rest::Nothing, &everything, &mut kept)?;
+        let mut edited = String::with_capacity(json.len());
+        let mut found = scan::scan(json.as_bytes(), &everything, "", &mut edited)?;
         if found.identity.key != self.key {
             return Err(failed(format!("the edit changed the key to {}", found.identity.key).into()));
         }
-        let api_version = member("apiVersion", found.api_version.as_deref().unwrap_or_default());
-        let kind = member("kind", found.kind.as_deref().unwrap_or_default());
-        let types = api_version.len() + kind.len();
-        // `found.labels` counts from the kept JSON, which has no apiVersion and kind.
-        self.labels = found.labels.start + types..found.labels.end + types;
-        let mut edited = String::with_capacity(json.len());
-        write_with_types(&mut edited, kept.of(&json), &api_version, &kind);
-        self.json = edited.into();
+        found.insert_types(&mut edited);
+        (self.json, self.labels) = (edited.into(), found.labels);
         *self.decoded.get_mut() = Weak::new();
         Ok(())
     }

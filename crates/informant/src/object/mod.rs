@@ -24,7 +24,8 @@ mod owners; // owner references, for indexes
 mod provenance; // apiVersion, kind and cluster, shared by the objects of a source
 mod raw; // `Scanner` and `RawObject`: from bytes to an object
 mod scan; // reads the identity from JSON
-mod walk; // walks over JSON without decoding it
+mod value_end; // finds the end of a JSON value that arrives in chunks
+mod walk; // the JSON walker
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -41,7 +42,8 @@ pub use of_kind::OfKind;
 pub use owners::Owned;
 pub use provenance::Provenance;
 pub use raw::{RawObject, Scanner};
-pub(crate) use walk::first_special;
+pub(crate) use value_end::ValueEnd;
+pub(crate) use walk::Walk;
 
 pub use crate::{
     key::{Key, ParseKeyError},

@@ -18,9 +18,7 @@ use serde::Deserialize;
 use super::{
     Cached, DecodeError, Erased, FieldPath, Identity, Object, Provenance, SyntaxProblem,
     error_path::{DecodeBeginning, error_path},
-    scan,
-    scan::{Omissions, Rest},
-    walk::Runs,
+    scan::{self, Omissions, type_members},
 };
 use crate::Key;
 
@@ -45,13 +43,10 @@ use crate::Key;
 pub struct Scanner {
     provenance: Arc<Provenance>,
     /// `apiVersion` and `kind` as JSON members, written at the front of every object; list items lack them.
-    api_version: String,
-    kind: String,
+    types: String,
     omissions: Omissions,
     /// The compact JSON of the last object; a buffer that is reused.
     compact: String,
-    /// The parts of the last object's bytes that are kept.
-    kept: Runs,
 }
 
 /// One object's JSON and its identity: the input of [`Object::decode`].
@@ -71,12 +66,10 @@ impl Scanner {
     /// Accepts objects of this apiVersion and kind; if both are empty, objects of any kind.
     pub fn new(types: TypeMeta) -> Self {
         Self {
-            api_version: member("apiVersion", &types.api_version),
-            kind: member("kind", &types.kind),
+            types: type_members(&types.api_version, &types.kind),
             provenance: Arc::new(Provenance::new(types)),
             omissions: Omissions::default(),
             compact: String::new(),
-            kept: Runs::default(),
         }
     }
 
@@ -116,7 +109,19 @@ impl Scanner {
     /// When the bytes are not one JSON object, when the metadata has no certain identity, or when the object is of another kind. The error
     /// names the object if its name was found.
     pub fn scan(&mut self, json: &[u8]) -> Result<RawObject<'_>, DecodeError> {
-        self.scan_as(json, Rest::Nothing).map(|(raw, _)| raw)
+        let error = match self.scan_first(json) {
+            Ok((raw, length)) => match json[length..].iter().position(|byte| !b" \t\r\n".contains(byte)) {
+                None => return Ok(raw),
+                Some(space) => DecodeError::Syntax {
+                    key: Some(raw.identity.key),
+                    offset: length + space,
+                    problem: SyntaxProblem::TrailingData,
+                },
+            },
+            Err(error) => error,
+        };
+        // Invalid UTF-8 is reported first; the error may only follow from it.
+        Err(if std::str::from_utf8(json).is_err() { scan::invalid_utf8(json) } else { error })
     }
 
     /// As [`scan`](Self::scan), for the object at the start of the bytes; returns the number of its bytes as well. The bytes after it are
@@ -126,29 +131,18 @@ impl Scanner {
     ///
     /// As for `scan`, and when the object is not complete.
     pub fn scan_first(&mut self, json: &[u8]) -> Result<(RawObject<'_>, usize), DecodeError> {
-        self.scan_as(json, Rest::Anything)
-    }
-
-    fn scan_as(&mut self, json: &[u8], rest: Rest) -> Result<(RawObject<'_>, usize), DecodeError> {
-        let found = scan::scan(json, rest, &self.omissions, &mut self.kept).map_err(|error| {
-            // Invalid UTF-8 is reported first; the syntax error may only follow from it.
-            match std::str::from_utf8(json) {
-                Err(utf8) if rest == Rest::Nothing => invalid_utf8(json, utf8.valid_up_to()),
-                Ok(_) | Err(_) => error,
-            }
-        })?;
-        // The length of the object is known only after the scan.
-        let text = std::str::from_utf8(&json[..found.length]);
-        let text = text.map_err(|error| invalid_utf8(json, error.valid_up_to()))?;
+        if self.compact.capacity() > Self::KEPT {
+            self.compact = String::new();
+        }
+        let mut found = scan::scan(json, &self.omissions, &self.types, &mut self.compact)?;
         let provenance = self.check_types(&found)?;
-        let filled_in = self.write_compact(text, &provenance);
-        let raw = RawObject {
-            identity: found.identity,
-            provenance,
-            json: &self.compact,
-            body_start: filled_in + 1,
-            labels: found.labels.start + filled_in..found.labels.end + filled_in,
-        };
+        let mut body_start = 1 + self.types.len();
+        // A scanner of any kind knows the type only now.
+        if !Arc::ptr_eq(&provenance, &self.provenance) {
+            body_start += found.insert_types(&mut self.compact);
+        }
+        let raw =
+            RawObject { identity: found.identity, provenance, json: &self.compact, body_start, labels: found.labels };
         Ok((raw, found.length))
     }
 
@@ -169,43 +163,6 @@ impl Scanner {
             found: format!("{api_version}, {kind}"),
         })
     }
-
-    /// Writes the type fields and then the kept parts, so that a listed object has the same JSON as a watched one; returns the number of
-    /// bytes of the type fields.
-    fn write_compact(&mut self, text: &str, provenance: &Arc<Provenance>) -> usize {
-        if self.compact.capacity() > Self::KEPT {
-            self.compact = String::new();
-        }
-        self.compact.clear();
-        let (own_api_version, own_kind);
-        let (api_version, kind) = match Arc::ptr_eq(provenance, &self.provenance) {
-            true => (&*self.api_version, &*self.kind),
-            // This scanner accepts any kind.
-            false => {
-                own_api_version = member("apiVersion", &provenance.types().api_version);
-                own_kind = member("kind", &provenance.types().kind);
-                (&*own_api_version, &*own_kind)
-            }
-        };
-        write_with_types(&mut self.compact, self.kept.of(text), api_version, kind);
-        api_version.len() + kind.len()
-    }
-}
-
-/// Writes the parts of an object, with its type fields in front.
-pub(super) fn write_with_types<'a>(
-    out: &mut String,
-    mut parts: impl Iterator<Item = &'a str>,
-    api_version: &str,
-    kind: &str,
-) {
-    // The brace is never the last part: an object without metadata was refused.
-    let first = parts.next().unwrap_or_default();
-    let (brace, members) = first.split_at(first.len().min(1));
-    for part in [brace, api_version, kind, members] {
-        out.push_str(part);
-    }
-    out.extend(parts);
 }
 
 impl<'a> RawObject<'a> {
@@ -261,25 +218,12 @@ impl<'a> RawObject<'a> {
     }
 }
 
-/// A member of an object with a comma after it; empty if the value is empty.
-pub(super) fn member(name: &str, value: &str) -> String {
-    match value {
-        "" => String::new(),
-        value => format!("\"{name}\":{},", serde_json::Value::from(value)),
-    }
-}
-
 /// The apiVersion and kind with which the server sends objects of a kind.
 pub(super) fn served_as<K: kube::Resource<DynamicType = ()>>() -> TypeMeta {
     match K::metadata_api() {
         true => TypeMeta { api_version: "meta.k8s.io/v1".into(), kind: "PartialObjectMetadata".into() },
         false => TypeMeta::resource::<K>(),
     }
-}
-
-/// The error for bytes that are not UTF-8 from an offset on. The bytes before it may still name the object.
-fn invalid_utf8(json: &[u8], offset: usize) -> DecodeError {
-    DecodeError::Syntax { key: scan::key_of_beginning(&json[..offset]), offset, problem: SyntaxProblem::InvalidUtf8 }
 }
 
 /// Decodes `T` from JSON; an error names the object and the field.

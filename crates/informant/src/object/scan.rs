@@ -1,15 +1,15 @@
 //! Reads the identity of an object from its bytes, in one walk over them.
 //!
 //! - **In:** bytes that begin with an object.
-//! - **Out:** its identity and type, and the parts of its JSON to keep: those without white space and cut fields.
+//! - **Out:** its identity and type, and its compact JSON: without white space and cut fields, and with the type at the front.
 //! - **Knows nothing of:** kinds, decoding.
 
-use std::{borrow::Cow, ops::Range};
+use std::{borrow::Cow, mem, ops::Range};
 
 use super::{
     DecodeError, Identity, SyntaxProblem, Uid,
-    cuts::{Cut, Cuts},
-    walk::{Member, Runs, Walk},
+    cuts::Cuts,
+    walk::{Member, Walk, Walked},
 };
 use crate::{Key, ResourceVersion};
 
@@ -18,19 +18,10 @@ pub(super) struct Found<'a> {
     pub(super) identity: Identity,
     pub(super) api_version: Option<Cow<'a, str>>,
     pub(super) kind: Option<Cow<'a, str>>,
-    /// The range of the value of `metadata.labels` in the kept JSON; empty if there is none.
+    /// The range of the value of `metadata.labels` in the compact JSON; empty if there is none.
     pub(super) labels: Range<usize>,
     /// The number of bytes of the object.
     pub(super) length: usize,
-}
-
-/// Which bytes may follow the object.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rest {
-    /// Nothing but white space.
-    Nothing,
-    /// Anything: the scan does not read it.
-    Anything,
 }
 
 /// The fields that are left out.
@@ -40,37 +31,60 @@ pub(super) struct Omissions {
     pub(super) cuts: Cuts,
 }
 
-/// Scans the object at the start of `json` and writes the parts to keep into `kept`, replacing its content.
+/// Scans the object at the start of `json`. Writes its compact JSON into `compact`, replacing its content, with `types` instead of
+/// apiVersion and kind. The bytes after the object are not read.
 pub(super) fn scan<'a>(
     json: &'a [u8],
-    rest: Rest,
     omissions: &Omissions,
-    kept: &mut Runs,
+    types: &str,
+    compact: &mut String,
 ) -> Result<Found<'a>, DecodeError> {
-    let mut walk = Walk::new(json, kept);
+    compact.clear();
+    let mut walk = Walk::writing(json, mem::take(compact).into_bytes());
     let mut fields = Fields::default();
-    let mut walked = fields.read_object(&mut walk, omissions);
-    let length = walk.end();
-    if walked.is_ok() && rest == Rest::Nothing {
-        walked = walk.finish();
+    let walked = fields.read_object(&mut walk, omissions, types);
+    let offset = walk.offset();
+    let found = fields.finish(walked, offset);
+    let mut output = walk.into_output();
+    if found.is_err() {
+        // Only the buffer is used again.
+        output.clear();
     }
-    let key = fields.key();
-    match (fields.trouble.take(), walked) {
-        (Some((offset, Trouble::Duplicate(field))), _) => Err(DecodeError::DuplicateField { key, field, offset }),
-        (Some((offset, Trouble::Expected(field, expected))), _) => {
-            Err(DecodeError::BadMetadata { key, field, expected, offset })
+    match String::from_utf8(output) {
+        Ok(text) => {
+            *compact = text;
+            found
         }
-        (None, Err(problem)) => Err(DecodeError::Syntax { key, offset: walk.offset(), problem }),
-        (None, Ok(())) => Ok(fields.finish(key.ok_or(DecodeError::NoName)?, length)),
+        Err(_) => Err(invalid_utf8(&json[..offset])),
     }
 }
 
-/// Returns the key of an object of which only the beginning could be read, if the beginning contains it.
-pub(super) fn key_of_beginning(json: &[u8]) -> Option<Key> {
+/// Returns the error for bytes that are not UTF-8. The valid bytes at the front may still name the object.
+pub(super) fn invalid_utf8(json: &[u8]) -> DecodeError {
+    let offset = std::str::from_utf8(json).map_or_else(|error| error.valid_up_to(), str::len);
     let mut fields = Fields::default();
     // Always fails, because the JSON is incomplete; the fields before the failure are used.
-    let _ = fields.read_object(&mut Walk::new(json, &mut Runs::default()), &Omissions::default());
-    fields.key()
+    let _ = fields.read_object(&mut Walk::new(&json[..offset]), &Omissions::default(), "");
+    DecodeError::Syntax { key: fields.key(), offset, problem: SyntaxProblem::InvalidUtf8 }
+}
+
+/// Returns apiVersion and kind as JSON members, with a comma behind each; an empty one is left out.
+pub(super) fn type_members(api_version: &str, kind: &str) -> String {
+    let present = [("apiVersion", api_version), ("kind", kind)].into_iter().filter(|(_, value)| !value.is_empty());
+    present.map(|(name, value)| format!("\"{name}\":{},", serde_json::Value::from(value))).collect()
+}
+
+impl Found<'_> {
+    /// Writes the object's own apiVersion and kind at the front of its compact JSON, and returns their length. Only for an object that was
+    /// scanned without types.
+    pub(super) fn insert_types(&mut self, compact: &mut String) -> usize {
+        let (api_version, kind) = (self.api_version.as_deref(), self.kind.as_deref());
+        let types = type_members(api_version.unwrap_or_default(), kind.unwrap_or_default());
+        // The first byte is the brace.
+        compact.insert_str(1, &types);
+        self.labels = self.labels.start + types.len()..self.labels.end + types.len();
+        types.len()
+    }
 }
 
 /// The fields of the identity that were read so far. A `null` counts as read and empty.
@@ -84,8 +98,7 @@ struct Fields<'a> {
     uid: Option<Cow<'a, str>>,
     version: Option<Cow<'a, str>>,
     labels: Option<Range<usize>>,
-    /// The first problem, and its offset. The walk continues after it, because the key may follow.
-    trouble: Option<(usize, Trouble)>,
+    trouble: FirstTrouble,
 }
 
 #[derive(Default, PartialEq, Eq)]
@@ -96,173 +109,103 @@ enum Progress {
     Complete,
 }
 
-/// A problem with a field that is valid JSON.
+/// The first problem with a field that is valid JSON, and its offset. The walk continues after it, because the key may follow.
+#[derive(Default)]
+struct FirstTrouble(Option<(usize, Trouble)>);
+
 #[derive(Clone, Copy)]
 enum Trouble {
-    Duplicate(&'static str),
-    Expected(&'static str, &'static str),
+    Duplicate(Field),
+    Expected(Field, &'static str),
 }
 
-type Walked<T> = Result<T, SyntaxProblem>;
+/// The path of a field.
+type Field = &'static str;
+
+/// Where a string of the identity is stored.
+type Slot<'s, 'a> = &'s mut Option<Cow<'a, str>>;
+
+/// The name of a JSON type, and the bytes with which its values begin.
+type Shape = (&'static str, &'static [u8]);
+
+const STRING: Shape = ("a string", b"\"");
+const NUMBER: Shape = ("a number", b"-0123456789");
+const ARRAY: Shape = ("an array", b"[");
 
 /// The nesting depth of members of the object and of its metadata that are objects or arrays.
 const IN_OBJECT: usize = 2;
 const IN_METADATA: usize = 3;
 
 impl<'a> Fields<'a> {
-    /// Reads one object.
-    fn read_object(&mut self, walk: &mut Walk<'a, '_>, omissions: &Omissions) -> Walked<()> {
+    /// Reads one object. The walk writes `types` instead of its apiVersion and kind.
+    fn read_object(&mut self, walk: &mut Walk<'a>, omissions: &Omissions, types: &str) -> Walked<()> {
         walk.skip_space();
         match walk.peek() {
-            Some(b'{') => {}
+            Some(b'{') => walk.insert_members(types),
             Some(_) => return Err(SyntaxProblem::NotAnObject),
             None => return Err(SyntaxProblem::Truncated),
         }
         walk.members(|walk, name| {
             let name = walk.resolve(&name)?;
-            let cut = omissions.cuts.of(&name);
+            let cuts = omissions.cuts.below(&name);
             match &*name {
-                "apiVersion" => {
-                    self.read_text(walk, "apiVersion", |fields| &mut fields.api_version)?;
-                    return Ok(Member::Cut);
-                }
-                "kind" => {
-                    self.read_text(walk, "kind", |fields| &mut fields.kind)?;
-                    return Ok(Member::Cut);
-                }
-                "metadata" => self.read_metadata(walk, omissions, cut)?,
-                _ => walk.value_without(IN_OBJECT, cut)?,
+                "apiVersion" => self.trouble.read_text(walk, "apiVersion", &mut self.api_version)?,
+                "kind" => self.trouble.read_text(walk, "kind", &mut self.kind)?,
+                "metadata" => self.read_metadata(walk, omissions.keeps_managed_fields, cuts)?,
+                _ => walk.value_without(IN_OBJECT, cuts)?,
             }
-            Ok(cut.into())
+            match &*name {
+                "apiVersion" | "kind" => Ok(Member::Cut),
+                _ => Ok(cuts.into()),
+            }
         })
     }
 
-    fn read_metadata(&mut self, walk: &mut Walk<'a, '_>, omissions: &Omissions, cut: Cut<'_>) -> Walked<()> {
-        if self.metadata != Progress::NotSeen {
-            return self.refuse(walk, Trouble::Duplicate("metadata"), IN_OBJECT);
+    fn read_metadata(&mut self, walk: &mut Walk<'a>, keeps_managed_fields: bool, cuts: Option<&Cuts>) -> Walked<()> {
+        let Self { metadata, name, namespace, uid, version, labels, trouble, .. } = self;
+        if *metadata != Progress::NotSeen {
+            return trouble.refuse(walk, Trouble::Duplicate("metadata"), IN_OBJECT);
         }
-        self.metadata = Progress::Begun;
+        *metadata = Progress::Begun;
         if walk.peek() != Some(b'{') {
-            return self.refuse(walk, Trouble::Expected("metadata", "an object"), IN_OBJECT);
+            return trouble.refuse(walk, Trouble::Expected("metadata", "an object"), IN_OBJECT);
         }
-        walk.members(|walk, name| {
-            let name = walk.resolve(&name)?;
-            let cut = cut.of(&name);
-            match &*name {
-                "name" => self.read_name(walk, "metadata.name", |fields| &mut fields.name)?,
-                "namespace" => self.read_name(walk, "metadata.namespace", |fields| &mut fields.namespace)?,
-                "uid" => self.read_text(walk, "metadata.uid", |fields| &mut fields.uid)?,
-                "resourceVersion" => {
-                    self.read_text(walk, "metadata.resourceVersion", |fields| &mut fields.version)?;
+        walk.members(|walk, member| {
+            let member = walk.resolve(&member)?;
+            let cuts = cuts.and_then(|cuts| cuts.below(&member));
+            match &*member {
+                "name" => trouble.read_name(walk, "metadata.name", name)?,
+                "namespace" => trouble.read_name(walk, "metadata.namespace", namespace)?,
+                "uid" => trouble.read_text(walk, "metadata.uid", uid)?,
+                "resourceVersion" => trouble.read_text(walk, "metadata.resourceVersion", version)?,
+                "labels" if labels.is_some() => {
+                    trouble.refuse(walk, Trouble::Duplicate("metadata.labels"), IN_METADATA)?;
                 }
-                "labels" => self.read_labels(walk, cut)?,
-                "annotations" => self.read_texts(walk, "metadata.annotations", cut)?,
-                "generateName" => self.read_shape(walk, "metadata.generateName", STRING, cut)?,
-                "creationTimestamp" => self.read_shape(walk, "metadata.creationTimestamp", STRING, cut)?,
-                "deletionTimestamp" => self.read_shape(walk, "metadata.deletionTimestamp", STRING, cut)?,
-                "generation" => self.read_shape(walk, "metadata.generation", NUMBER, cut)?,
-                "ownerReferences" => self.read_shape(walk, "metadata.ownerReferences", ARRAY, cut)?,
-                "finalizers" => self.read_shape(walk, "metadata.finalizers", ARRAY, cut)?,
-                "managedFields" if !omissions.keeps_managed_fields => {
+                "labels" => {
+                    let start = walk.output_len();
+                    trouble.read_texts(walk, "metadata.labels", cuts)?;
+                    *labels = Some(match cuts.into() {
+                        Member::Keep => start..walk.output_len(),
+                        Member::Cut => 0..0,
+                    });
+                }
+                "annotations" => trouble.read_texts(walk, "metadata.annotations", cuts)?,
+                "generateName" => trouble.read_shape(walk, "metadata.generateName", STRING, cuts)?,
+                "creationTimestamp" => trouble.read_shape(walk, "metadata.creationTimestamp", STRING, cuts)?,
+                "deletionTimestamp" => trouble.read_shape(walk, "metadata.deletionTimestamp", STRING, cuts)?,
+                "generation" => trouble.read_shape(walk, "metadata.generation", NUMBER, cuts)?,
+                "ownerReferences" => trouble.read_shape(walk, "metadata.ownerReferences", ARRAY, cuts)?,
+                "finalizers" => trouble.read_shape(walk, "metadata.finalizers", ARRAY, cuts)?,
+                "managedFields" if !keeps_managed_fields => {
                     walk.value(IN_METADATA)?;
                     return Ok(Member::Cut);
                 }
-                _ => walk.value_without(IN_METADATA, cut)?,
+                _ => walk.value_without(IN_METADATA, cuts)?,
             }
-            Ok(cut.into())
+            Ok(cuts.into())
         })?;
-        self.metadata = Progress::Complete;
+        *metadata = Progress::Complete;
         Ok(())
-    }
-
-    fn read_labels(&mut self, walk: &mut Walk<'a, '_>, cut: Cut<'_>) -> Walked<()> {
-        if self.labels.is_some() {
-            return self.refuse(walk, Trouble::Duplicate("metadata.labels"), IN_METADATA);
-        }
-        let start = walk.output_len();
-        self.read_texts(walk, "metadata.labels", cut)?;
-        self.labels = Some(match cut {
-            Cut::Nothing | Cut::Parts(_) => start..walk.output_len(),
-            Cut::All => 0..0,
-        });
-        Ok(())
-    }
-
-    /// Reads an object whose values are strings, or `null`.
-    fn read_texts(&mut self, walk: &mut Walk<'a, '_>, field: &'static str, cut: Cut<'_>) -> Walked<()> {
-        let expected = Trouble::Expected(field, "an object of strings");
-        match walk.peek() {
-            Some(b'n') => walk.literal("null"),
-            Some(b'{') => walk.members(|walk, name| {
-                match walk.peek() {
-                    Some(b'"') => walk.string().map(drop)?,
-                    _ => self.refuse(walk, expected, IN_METADATA + 1)?,
-                }
-                match cut {
-                    Cut::Nothing | Cut::All => Ok(Member::Keep),
-                    Cut::Parts(cuts) => Ok(cuts.of(&walk.resolve(&name)?).into()),
-                }
-            }),
-            _ => self.refuse(walk, expected, IN_METADATA),
-        }
-    }
-
-    /// Reads the name of an object or namespace. A slash in it is refused: it would make two keys look alike.
-    fn read_name(&mut self, walk: &mut Walk<'a, '_>, field: &'static str, slot: Slot<'a>) -> Walked<()> {
-        let offset = walk.offset();
-        self.read_text(walk, field, slot)?;
-        if slot(self).as_ref().is_some_and(|name| name.contains('/')) {
-            self.trouble.get_or_insert((offset, Trouble::Expected(field, "a string without a slash")));
-        }
-        Ok(())
-    }
-
-    /// Reads a string of the identity, or `null`.
-    fn read_text(&mut self, walk: &mut Walk<'a, '_>, field: &'static str, slot: Slot<'a>) -> Walked<()> {
-        if slot(self).is_some() {
-            return self.refuse(walk, Trouble::Duplicate(field), IN_METADATA);
-        }
-        let text = match walk.peek() {
-            Some(b'"') => {
-                let span = walk.string()?;
-                walk.resolve(&span)?
-            }
-            Some(b'n') => walk.literal("null").map(|()| Cow::Borrowed(""))?,
-            _ => return self.refuse(walk, Trouble::Expected(field, "a string"), IN_METADATA),
-        };
-        *slot(self) = Some(text);
-        Ok(())
-    }
-
-    /// Reads a value whose first byte fits its type, or `null`.
-    fn read_shape(&mut self, walk: &mut Walk<'a, '_>, field: &'static str, shape: Shape, cut: Cut<'_>) -> Walked<()> {
-        let (expected, beginnings) = shape;
-        match walk.peek() {
-            Some(first) if first != b'n' && !beginnings.contains(&first) => {
-                self.refuse(walk, Trouble::Expected(field, expected), IN_METADATA)
-            }
-            _ => walk.value_without(IN_METADATA, cut),
-        }
-    }
-
-    /// Stores a problem with a value, unless there is an earlier one, and walks over the value.
-    fn refuse(&mut self, walk: &mut Walk<'a, '_>, trouble: Trouble, depth: usize) -> Walked<()> {
-        let offset = walk.offset();
-        walk.value(depth)?;
-        self.trouble.get_or_insert((offset, trouble));
-        Ok(())
-    }
-
-    fn finish(self, key: Key, length: usize) -> Found<'a> {
-        let uid = Uid::new(self.uid.as_deref().unwrap_or_default());
-        let version = ResourceVersion::new(self.version.as_deref().unwrap_or_default());
-        Found {
-            identity: Identity { key, uid, version },
-            api_version: self.api_version.filter(|text| !text.is_empty()),
-            kind: self.kind.filter(|text| !text.is_empty()),
-            labels: self.labels.unwrap_or_default(),
-            length,
-        }
     }
 
     /// Returns the key, if it is complete: a namespace may follow the name, so both or all of the metadata must have been read.
@@ -274,14 +217,95 @@ impl<'a> Fields<'a> {
             None => None,
         }
     }
+
+    /// Returns the result of a walk that ended at this offset.
+    fn finish(self, walked: Walked<()>, offset: usize) -> Result<Found<'a>, DecodeError> {
+        let key = self.key();
+        match (self.trouble.0, walked) {
+            (Some((offset, Trouble::Duplicate(field))), _) => Err(DecodeError::DuplicateField { key, field, offset }),
+            (Some((offset, Trouble::Expected(field, expected))), _) => {
+                Err(DecodeError::BadMetadata { key, field, expected, offset })
+            }
+            (None, Err(problem)) => Err(DecodeError::Syntax { key, offset, problem }),
+            (None, Ok(())) => {
+                let key = key.ok_or(DecodeError::NoName)?;
+                let uid = Uid::new(self.uid.as_deref().unwrap_or_default());
+                let version = ResourceVersion::new(self.version.as_deref().unwrap_or_default());
+                Ok(Found {
+                    identity: Identity { key, uid, version },
+                    api_version: self.api_version.filter(|text| !text.is_empty()),
+                    kind: self.kind.filter(|text| !text.is_empty()),
+                    labels: self.labels.unwrap_or_default(),
+                    length: offset,
+                })
+            }
+        }
+    }
 }
 
-/// Selects one of the fields.
-type Slot<'a> = for<'f> fn(&'f mut Fields<'a>) -> &'f mut Option<Cow<'a, str>>;
+impl FirstTrouble {
+    /// Reads the name of an object or namespace. A slash in it is refused: it would make two keys look alike.
+    fn read_name<'a>(&mut self, walk: &mut Walk<'a>, field: Field, slot: Slot<'_, 'a>) -> Walked<()> {
+        let offset = walk.offset();
+        self.read_text(walk, field, slot)?;
+        if slot.as_ref().is_some_and(|name| name.contains('/')) {
+            self.0.get_or_insert((offset, Trouble::Expected(field, "a string without a slash")));
+        }
+        Ok(())
+    }
 
-/// The name of a JSON type, and the bytes with which its values begin.
-type Shape = (&'static str, &'static [u8]);
+    /// Reads a string of the identity, or `null`.
+    fn read_text<'a>(&mut self, walk: &mut Walk<'a>, field: Field, slot: Slot<'_, 'a>) -> Walked<()> {
+        if slot.is_some() {
+            return self.refuse(walk, Trouble::Duplicate(field), IN_METADATA);
+        }
+        let text = match walk.peek() {
+            Some(b'"') => {
+                let span = walk.string()?;
+                walk.resolve(&span)?
+            }
+            Some(b'n') => walk.literal("null").map(|()| Cow::Borrowed(""))?,
+            _ => return self.refuse(walk, Trouble::Expected(field, "a string"), IN_METADATA),
+        };
+        *slot = Some(text);
+        Ok(())
+    }
 
-const STRING: Shape = ("a string", b"\"");
-const NUMBER: Shape = ("a number", b"-0123456789");
-const ARRAY: Shape = ("an array", b"[");
+    /// Reads an object whose values are strings, or `null`.
+    fn read_texts(&mut self, walk: &mut Walk<'_>, field: Field, cuts: Option<&Cuts>) -> Walked<()> {
+        let expected = Trouble::Expected(field, "an object of strings");
+        match walk.peek() {
+            Some(b'n') => walk.literal("null"),
+            Some(b'{') => walk.members(|walk, name| {
+                match walk.peek() {
+                    Some(b'"') => walk.string().map(drop)?,
+                    _ => self.refuse(walk, expected, IN_METADATA + 1)?,
+                }
+                match cuts {
+                    Some(cuts) => Ok(cuts.below(&walk.resolve(&name)?).into()),
+                    None => Ok(Member::Keep),
+                }
+            }),
+            _ => self.refuse(walk, expected, IN_METADATA),
+        }
+    }
+
+    /// Reads a value whose first byte fits its type, or `null`.
+    fn read_shape(&mut self, walk: &mut Walk<'_>, field: Field, shape: Shape, cuts: Option<&Cuts>) -> Walked<()> {
+        let (expected, beginnings) = shape;
+        match walk.peek() {
+            Some(first) if first != b'n' && !beginnings.contains(&first) => {
+                self.refuse(walk, Trouble::Expected(field, expected), IN_METADATA)
+            }
+            _ => walk.value_without(IN_METADATA, cuts),
+        }
+    }
+
+    /// Stores a problem with a value, unless there is an earlier one, and walks over the value.
+    fn refuse(&mut self, walk: &mut Walk<'_>, trouble: Trouble, depth: usize) -> Walked<()> {
+        let offset = walk.offset();
+        walk.value(depth)?;
+        self.0.get_or_insert((offset, trouble));
+        Ok(())
+    }
+}

@@ -1,43 +1,34 @@
-//! A walk over the bytes of JSON that checks the syntax and records the parts to keep, without white space.
+//! The JSON walker: reads JSON byte by byte and checks its syntax, without building values.
 //!
 //! - **In:** bytes that begin with a value, in any field order and with any white space.
-//! - **Out:** the ranges of bytes that make up the same JSON without white space and without the members that the caller cuts.
+//! - **Out:** the names, strings and values that the caller asks for; if the caller wants it, the same JSON without white space and
+//!   without the members that the caller cuts.
 //! - **Knows nothing of:** the meaning of the JSON.
 //!
-//! The walk builds no values: it reads strings eight bytes at a time, and records ranges that end only where something is left out. It
-//! accepts the JSON that serde_json accepts, except that it does not check the range of numbers and the encoding of strings.
+//! The walker accepts the JSON that serde_json accepts, with two exceptions: it does not check the range of numbers, and it checks the
+//! encoding (UTF-8) only of resolved strings and of cut members.
 
-use std::{borrow::Cow, ops::Range};
+use std::borrow::Cow;
 
-use super::{
-    SyntaxProblem,
-    cuts::{Cut, Cuts},
-};
+use super::{SyntaxProblem, cuts::Cuts, value_end::ValueEnd};
 
 /// The maximum nesting depth of objects and arrays: that of serde_json.
 pub(super) const MAX_DEPTH: usize = 127;
 
-/// A position in the bytes, and the parts that are kept so far.
-pub(super) struct Walk<'a, 'out> {
+/// A position in the bytes, and the JSON that is written so far.
+pub(crate) struct Walk<'a> {
     json: &'a [u8],
     /// The next byte to read.
     at: usize,
-    kept: &'out mut Runs,
-    /// Start of the current run: the bytes from here to `at` are kept, but not recorded in `kept` yet.
+    /// The bytes from here to `at` are kept, but not written yet. They are written together, where something is left out.
     run: usize,
-}
-
-/// The ranges of the bytes that are kept, in order.
-#[derive(Default)]
-pub(super) struct Runs {
-    runs: Vec<Range<usize>>,
-    /// The number of bytes of all ranges.
-    length: usize,
+    /// The kept bytes before `run`; `None` if the caller only reads.
+    output: Option<Vec<u8>>,
 }
 
 /// The position of a string, quotes included; its text is resolved only where it is needed.
 pub(super) struct Span {
-    start: usize,
+    pub(super) start: usize,
     end: usize,
     has_escapes: bool,
 }
@@ -48,40 +39,54 @@ pub(super) enum Member {
     Cut,
 }
 
-type Walked<T> = Result<T, SyntaxProblem>;
+pub(super) type Walked<T> = Result<T, SyntaxProblem>;
 
 /// Reading.
-impl<'a, 'out> Walk<'a, 'out> {
-    /// Begins at the start and clears `kept`.
-    pub(super) fn new(json: &'a [u8], kept: &'out mut Runs) -> Self {
-        kept.clear();
-        Self { json, at: 0, kept, run: 0 }
+impl<'a> Walk<'a> {
+    /// Begins a walk that only reads.
+    pub(crate) fn new(json: &'a [u8]) -> Self {
+        Self { json, at: 0, run: 0, output: None }
     }
 
     /// Returns the position of the walk.
     pub(super) fn offset(&self) -> usize {
-        self.at.min(self.json.len())
-    }
-
-    /// Records the current run, and returns the position.
-    pub(super) fn end(&mut self) -> usize {
-        self.keep_run(self.at);
         self.at
     }
 
-    /// Checks that only white space is left.
-    pub(super) fn finish(&mut self) -> Walked<()> {
+    /// Returns the bytes that were read since the position `start`.
+    pub(super) fn since(&self, start: usize) -> &'a [u8] {
+        &self.json[start..self.at]
+    }
+
+    /// Skips white space, and returns true if nothing follows it.
+    pub(crate) fn is_at_end(&mut self) -> bool {
         self.skip_space();
-        match self.peek() {
-            None => Ok(()),
-            Some(_) => Err(SyntaxProblem::TrailingData),
+        self.peek().is_none()
+    }
+
+    /// Skips white space, and reads the next byte if it is this one.
+    #[inline]
+    pub(crate) fn read_if(&mut self, byte: u8) -> bool {
+        self.skip_space();
+        if self.peek() != Some(byte) {
+            return false;
         }
+        self.at += 1;
+        true
+    }
+
+    /// Skips white space, and returns the next value without a check of its content; `None` if it is not complete.
+    pub(crate) fn unchecked_value(&mut self) -> Option<&'a [u8]> {
+        self.skip_space();
+        let (start, first) = (self.at, self.peek()?);
+        self.at += ValueEnd::begin(first)?.find(&self.json[start..])?;
+        Some(self.since(start))
     }
 
     /// Walks over any value. `depth` is the nesting depth of the value if it is an object or array.
     pub(super) fn value(&mut self, depth: usize) -> Walked<()> {
         match self.peek() {
-            Some(b'"') => self.string().map(drop),
+            Some(b'"') => self.skip_string().map(drop),
             Some(b'{' | b'[') if depth > MAX_DEPTH => Err(SyntaxProblem::TooDeep),
             Some(b'{') => self.members(|walk, _| walk.value(depth + 1).map(|()| Member::Keep)),
             Some(b'[') => self.elements(|walk| walk.value(depth + 1)),
@@ -89,75 +94,58 @@ impl<'a, 'out> Walk<'a, 'out> {
             Some(b't') => self.literal("true"),
             Some(b'f') => self.literal("false"),
             Some(b'n') => self.literal("null"),
-            Some(_) => Err(SyntaxProblem::UnexpectedByte),
-            None => Err(SyntaxProblem::Truncated),
+            Some(_) | None => Err(self.unexpected()),
         }
     }
 
-    /// As [`value`](Self::value), without the parts that are cut. If the whole value is cut, the caller cuts it.
+    /// As [`value`](Self::value), without the fields that are cut. If the whole value is cut, the caller cuts it.
     #[inline]
-    pub(super) fn value_without(&mut self, depth: usize, cut: Cut<'_>) -> Walked<()> {
-        match cut {
-            Cut::Nothing | Cut::All => self.value(depth),
-            Cut::Parts(cuts) => self.value_without_parts(depth, cuts),
+    pub(super) fn value_without(&mut self, depth: usize, cuts: Option<&Cuts>) -> Walked<()> {
+        match (cuts, self.peek()) {
+            (Some(cuts), Some(b'{')) if depth <= MAX_DEPTH => self.members(|walk, name| {
+                let cuts = cuts.below(&walk.resolve(&name)?);
+                walk.value_without(depth + 1, cuts)?;
+                Ok(cuts.into())
+            }),
+            (Some(_), Some(b'[')) if depth <= MAX_DEPTH => self.elements(|walk| walk.value_without(depth + 1, cuts)),
+            (Some(_) | None, _) => self.value(depth),
         }
     }
 
-    fn value_without_parts(&mut self, depth: usize, cuts: &Cuts) -> Walked<()> {
-        match self.peek() {
-            Some(b'{') if depth <= MAX_DEPTH => self.members(|walk, name| {
-                let cut = cuts.of(&walk.resolve(&name)?);
-                walk.value_without(depth + 1, cut)?;
-                Ok(cut.into())
-            }),
-            Some(b'[') if depth <= MAX_DEPTH => self.elements(|walk| walk.value_without_parts(depth + 1, cuts)),
-            _ => self.value(depth),
+    /// Reads the name of a member, and everything up to its value.
+    #[inline]
+    fn name(&mut self) -> Walked<Span> {
+        if self.peek() != Some(b'"') {
+            return Err(self.unexpected());
         }
+        let name = self.string()?;
+        self.skip_space();
+        self.expect(b':')?;
+        self.skip_space();
+        Ok(name)
     }
 
     /// Walks over an object, from brace to brace; `member` walks over each member's value.
     pub(super) fn members(&mut self, mut member: impl FnMut(&mut Self, Span) -> Walked<Member>) -> Walked<()> {
         self.at += 1;
-        self.skip_space();
-        if self.peek() == Some(b'}') {
-            self.at += 1;
+        if self.read_if(b'}') {
             return Ok(());
         }
         loop {
             let (start, output_start) = (self.at, self.output_len());
-            if self.peek() != Some(b'"') {
-                return Err(self.unexpected());
-            }
-            let name = self.string()?;
-            self.skip_space();
-            self.expect(b':')?;
-            self.skip_space();
+            let name = self.name()?;
             let fate = member(self, name)?;
             if let Member::Cut = fate {
-                self.keep_run(start);
-                self.kept.truncate(output_start);
-                self.run = self.at;
+                self.cut_since(start, output_start)?;
             }
-            self.skip_space();
-            match (self.peek(), fate) {
-                (Some(b','), Member::Keep) => self.at += 1,
-                (Some(b','), Member::Cut) => {
-                    self.at += 1;
-                    self.run = self.at;
+            if !self.read_if(b',') {
+                if let Member::Cut = fate {
+                    self.cut_last_comma();
                 }
-                (Some(b'}'), Member::Keep) => {
-                    self.at += 1;
-                    return Ok(());
-                }
-                (Some(b'}'), Member::Cut) => {
-                    // The comma before the last member is cut with it.
-                    if self.kept.last().is_some_and(|last| self.json[last] == b',') {
-                        self.kept.truncate(self.kept.length - 1);
-                    }
-                    self.at += 1;
-                    return Ok(());
-                }
-                _ => return Err(self.unexpected()),
+                return self.expect(b'}');
+            }
+            if let Member::Cut = fate {
+                self.run = self.at;
             }
             self.skip_space();
         }
@@ -166,21 +154,13 @@ impl<'a, 'out> Walk<'a, 'out> {
     /// Walks over an array, from bracket to bracket; `element` walks over each element.
     pub(super) fn elements(&mut self, mut element: impl FnMut(&mut Self) -> Walked<()>) -> Walked<()> {
         self.at += 1;
-        self.skip_space();
-        if self.peek() == Some(b']') {
-            self.at += 1;
+        if self.read_if(b']') {
             return Ok(());
         }
         loop {
             element(self)?;
-            self.skip_space();
-            match self.peek() {
-                Some(b',') => self.at += 1,
-                Some(b']') => {
-                    self.at += 1;
-                    return Ok(());
-                }
-                _ => return Err(self.unexpected()),
+            if !self.read_if(b',') {
+                return self.expect(b']');
             }
             self.skip_space();
         }
@@ -197,40 +177,40 @@ impl<'a, 'out> Walk<'a, 'out> {
         text.map(Cow::Borrowed).map_err(|_| SyntaxProblem::InvalidUtf8)
     }
 
+    /// Walks over a string.
+    #[inline]
     pub(super) fn string(&mut self) -> Walked<Span> {
-        let bytes = self.json;
         let start = self.at;
-        let mut at = start + 1;
+        let has_escapes = self.skip_string()?;
+        Ok(Span { start, end: self.at, has_escapes })
+    }
+
+    /// Walks over a string, and returns true if it has escapes.
+    fn skip_string(&mut self) -> Walked<bool> {
         let mut has_escapes = false;
+        let mut at = self.at + 1;
         loop {
-            while let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-                match first_special(*eight) {
-                    None => at += 8,
-                    Some(offset) => {
-                        at += offset;
-                        break;
-                    }
+            at = next_special(self.json, at);
+            match self.json.get(at) {
+                Some(b'"') => {
+                    self.at = at + 1;
+                    return Ok(has_escapes);
                 }
-            }
-            let byte = bytes.get(at).copied();
-            if byte == Some(b'"') {
-                self.at = at + 1;
-                return Ok(Span { start, end: self.at, has_escapes });
-            }
-            self.at = at;
-            match byte {
                 Some(b'\\') => {
                     has_escapes = true;
+                    self.at = at;
                     self.escape()?;
+                    at = self.at;
                 }
-                Some(0..=0x1f) => return Err(SyntaxProblem::ControlCharacter),
-                Some(_) => self.at += 1,
-                None => return Err(SyntaxProblem::Truncated),
+                other => {
+                    self.at = at;
+                    return Err(other.map_or(SyntaxProblem::Truncated, |_| SyntaxProblem::ControlCharacter));
+                }
             }
-            at = self.at;
         }
     }
 
+    /// Reads a backslash and the escape after it.
     fn escape(&mut self) -> Walked<()> {
         match self.json.get(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
@@ -261,28 +241,28 @@ impl<'a, 'out> Walk<'a, 'out> {
     }
 
     fn number(&mut self) -> Walked<()> {
-        if self.peek() == Some(b'-') {
-            self.at += 1;
-        }
-        match self.peek() {
-            Some(b'0') => self.at += 1,
-            _ => self.digits()?,
-        }
-        if self.peek() == Some(b'.') {
-            self.at += 1;
+        self.read_any(b"-");
+        if !self.read_any(b"0") {
             self.digits()?;
         }
-        if let Some(b'e' | b'E') = self.peek() {
-            self.at += 1;
-            if let Some(b'+' | b'-') = self.peek() {
-                self.at += 1;
-            }
+        if self.read_any(b".") {
+            self.digits()?;
+        }
+        if self.read_any(b"eE") {
+            self.read_any(b"+-");
             self.digits()?;
         }
         match self.peek() {
             Some(b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E') => Err(SyntaxProblem::BadNumber),
             _ => Ok(()),
         }
+    }
+
+    /// Reads the next byte if it is one of these.
+    fn read_any(&mut self, bytes: &[u8]) -> bool {
+        let is_next = self.peek().is_some_and(|byte| bytes.contains(&byte));
+        self.at += usize::from(is_next);
+        is_next
     }
 
     /// Reads one digit or more.
@@ -328,7 +308,56 @@ impl<'a, 'out> Walk<'a, 'out> {
 }
 
 /// Writing.
-impl Walk<'_, '_> {
+impl Walk<'_> {
+    /// Begins a walk that appends the JSON, without white space and cut members, to `output`.
+    pub(super) fn writing(json: &[u8], output: Vec<u8>) -> Walk<'_> {
+        Walk { json, at: 0, run: 0, output: Some(output) }
+    }
+
+    /// Writes these members, each with a comma behind it, at the start of the object that begins here.
+    pub(super) fn insert_members(&mut self, members: &str) {
+        self.write_run(self.at + 1);
+        self.run = self.at + 1;
+        if let Some(output) = &mut self.output {
+            output.extend_from_slice(members.as_bytes());
+        }
+    }
+
+    /// Returns the JSON that is written up to the current position.
+    pub(super) fn into_output(mut self) -> Vec<u8> {
+        self.write_run(self.at);
+        self.output.unwrap_or_default()
+    }
+
+    /// Returns the length of the output at the current position.
+    pub(super) fn output_len(&self) -> usize {
+        self.output.as_ref().map_or(0, Vec::len) + (self.at - self.run)
+    }
+
+    /// Leaves out the member that begins at `start`, where the output had the length `output_start`. Checks its encoding, because the
+    /// caller can check only that of the output.
+    fn cut_since(&mut self, start: usize, output_start: usize) -> Walked<()> {
+        if let Err(error) = std::str::from_utf8(self.since(start)) {
+            self.at = start + error.valid_up_to();
+            return Err(SyntaxProblem::InvalidUtf8);
+        }
+        self.write_run(start);
+        if let Some(output) = &mut self.output {
+            output.truncate(output_start);
+        }
+        self.run = self.at;
+        Ok(())
+    }
+
+    /// Removes the comma before a member that is cut, if it was the last one.
+    fn cut_last_comma(&mut self) {
+        if let Some(output) = &mut self.output
+            && output.last() == Some(&b',')
+        {
+            output.pop();
+        }
+    }
+
     /// Skips white space, which is not kept.
     #[inline]
     pub(super) fn skip_space(&mut self) {
@@ -344,82 +373,49 @@ impl Walk<'_, '_> {
             self.at += 1;
         }
         if self.at > start {
-            self.keep_run(start);
+            self.write_run(start);
             self.run = self.at;
         }
     }
 
-    /// Records the run up to `end`, unless it begins after it.
-    fn keep_run(&mut self, end: usize) {
-        if self.run < end {
-            self.kept.push(self.run..end);
-            self.run = end;
-        }
-    }
-
-    /// Returns the number of bytes that are kept up to the current position.
-    pub(super) fn output_len(&self) -> usize {
-        self.kept.length + (self.at - self.run)
-    }
-}
-
-impl From<Cut<'_>> for Member {
-    fn from(cut: Cut<'_>) -> Self {
-        match cut {
-            Cut::All => Self::Cut,
-            Cut::Nothing | Cut::Parts(_) => Self::Keep,
+    /// Writes the run up to `end`, unless it begins after it.
+    fn write_run(&mut self, end: usize) {
+        if let (Some(output), Some(run)) = (&mut self.output, self.json.get(self.run..end)) {
+            output.extend_from_slice(run);
         }
     }
 }
 
-impl Span {
-    /// Returns the position of the opening quote.
-    pub(super) fn start(&self) -> usize {
-        self.start
-    }
-}
-
-impl Runs {
-    /// Returns the kept parts of a text.
-    pub(super) fn of<'a>(&self, text: &'a str) -> impl Iterator<Item = &'a str> {
-        self.runs.iter().map(|run| &text[run.clone()])
-    }
-
-    fn clear(&mut self) {
-        self.runs.clear();
-        self.length = 0;
-    }
-
-    fn push(&mut self, run: Range<usize>) {
-        self.length += run.len();
-        self.runs.push(run);
-    }
-
-    /// Returns the position of the last byte.
-    fn last(&self) -> Option<usize> {
-        self.runs.last().map(|run| run.end - 1)
-    }
-
-    /// Shortens the ranges to the first `length` bytes.
-    fn truncate(&mut self, length: usize) {
-        while self.length > length
-            && let Some(last) = self.runs.last_mut()
-        {
-            let cut = (self.length - length).min(last.len());
-            last.end -= cut;
-            self.length -= cut;
-            if last.start == last.end {
-                self.runs.pop();
-            }
+impl From<Option<&Cuts>> for Member {
+    fn from(cuts: Option<&Cuts>) -> Self {
+        match cuts {
+            Some(cuts) if cuts.is_end() => Self::Cut,
+            Some(_) | None => Self::Keep,
         }
     }
 }
 
-/// Finds the first of eight bytes that is special in a string: a quote, a backslash or a control character.
+/// Finds the first byte from a position on that is special in a string: a quote, a backslash or a control character. Returns the number
+/// of bytes if there is none.
+#[inline]
+pub(super) fn next_special(bytes: &[u8], from: usize) -> usize {
+    let mut at = from;
+    while let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        match first_special(*eight) {
+            None => at += 8,
+            Some(offset) => return at + offset,
+        }
+    }
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f);
+    let rest = bytes.get(at..).unwrap_or_default();
+    at + rest.iter().position(is_special).unwrap_or(rest.len())
+}
+
+/// As [`next_special`], of eight bytes.
 ///
 /// It tests all eight at once: each test sets the high bit of the bytes that pass it. A borrow can set the bit of a later byte too, but
 /// never of an earlier one.
-pub(crate) fn first_special(eight: [u8; 8]) -> Option<usize> {
+fn first_special(eight: [u8; 8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 0xff;
     const HIGHS: u64 = ONES * 0x80;
     let word = u64::from_le_bytes(eight);

@@ -539,6 +539,22 @@ fn cut_fields_are_still_checked() {
     assert!(matches!(scanner.scan(broken.as_bytes()), Err(DecodeError::Syntax { .. })));
 }
 
+/// Cut fields are not in the compact JSON, whose encoding is checked as a whole.
+#[test]
+fn invalid_utf8_in_a_cut_field_is_refused() {
+    let managed_fields = b"{\"metadata\":{\"name\":\"web\",\"managedFields\":[\"\xff\"]}}";
+    let spec = b"{\"metadata\":{\"name\":\"web\"},\"spec\":{\"a\":\"\xc3(\"}}";
+    let mut scanner = scanner().cut(&fields(&["spec"]));
+
+    let mut refuse = |json: &[u8], message: &str| {
+        assert_eq!(scanner.scan(json).map(drop).unwrap_err().to_string(), message);
+        let first = scanner.scan_first(json).map(drop).unwrap_err();
+        assert!(matches!(first, DecodeError::Syntax { problem: SyntaxProblem::InvalidUtf8, .. }), "{first}");
+    };
+    refuse(managed_fields, "object without a readable name: invalid UTF-8 at byte 44");
+    refuse(spec, "web: invalid UTF-8 at byte 40");
+}
+
 /// The reference implementation of a cut.
 fn cut_tree(tree: &mut Tree, path: &[&str]) {
     match (tree, path) {

@@ -6,7 +6,8 @@
 
 use serde_json::Value;
 
-use super::{FrameError, skim::Skim};
+use super::FrameError;
+use crate::object::Walk;
 
 /// The type of a watch event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,17 +53,16 @@ impl<'a> WatchEvent<'a> {
     /// If the line is not a JSON object with exactly one `type` and one `object`.
     pub fn read(line: &'a [u8]) -> Result<Self, FrameError> {
         let refuse = |problem| FrameError::NotAnEvent { length: line.len(), problem };
-        let mut rest = Rest(line);
+        let require = |is_met: bool, problem| is_met.then_some(()).ok_or(refuse(problem));
+        let mut walk = Walk::new(line);
         let (mut kind, mut object) = (None, None);
-        rest.expect(b'{').ok_or(refuse("it is not a JSON object"))?;
-        if rest.expect(b'}').is_some() {
-            return Err(refuse("it has no fields"));
-        }
+        require(walk.read_if(b'{'), "it is not a JSON object")?;
+        require(!walk.read_if(b'}'), "it has no fields")?;
         loop {
-            let name = rest.value().filter(|name| name.starts_with(b"\""));
+            let name = walk.unchecked_value().filter(|name| name.starts_with(b"\""));
             let name = name.and_then(text).ok_or(refuse("a field has no name"))?;
-            rest.expect(b':').ok_or(refuse("a colon is missing"))?;
-            let value = rest.value().ok_or(refuse("a value is not complete"))?;
+            require(walk.read_if(b':'), "a colon is missing")?;
+            let value = walk.unchecked_value().ok_or(refuse("a value is not complete"))?;
             let is_twice = match name.as_str() {
                 "type" => kind.replace(text(value).ok_or(refuse("its type is not a text"))?).is_some(),
                 "object" => object.replace(value).is_some(),
@@ -71,17 +71,13 @@ impl<'a> WatchEvent<'a> {
                     serde_json::from_slice::<Value>(value).map(|_| false).map_err(|_| refuse("a field is not JSON"))?
                 }
             };
-            if is_twice {
-                return Err(refuse("a field appears twice"));
-            }
-            if rest.expect(b',').is_none() {
+            require(!is_twice, "a field appears twice")?;
+            if !walk.read_if(b',') {
                 break;
             }
         }
-        rest.expect(b'}').ok_or(refuse("its end is missing"))?;
-        if !rest.0.iter().all(|byte| is_space(*byte)) {
-            return Err(refuse("something follows it"));
-        }
+        require(walk.read_if(b'}'), "its end is missing")?;
+        require(walk.is_at_end(), "something follows it")?;
         let kind = kind.ok_or(refuse("it has no type"))?;
         let object = object.ok_or(refuse("it has no object"))?;
         Ok(Self { kind: EventType::from(kind), object })
@@ -101,38 +97,7 @@ impl From<String> for EventType {
     }
 }
 
-/// The part of a line that has not been read.
-struct Rest<'a>(&'a [u8]);
-
-impl<'a> Rest<'a> {
-    fn skip_space(&mut self) {
-        let space = self.0.iter().take_while(|byte| is_space(**byte)).count();
-        self.0 = &self.0[space..];
-    }
-
-    /// Reads this byte; `None` if another byte is next.
-    fn expect(&mut self, byte: u8) -> Option<()> {
-        self.skip_space();
-        self.0 = self.0.strip_prefix(&[byte])?;
-        Some(())
-    }
-
-    /// Reads the next value; `None` if it is incomplete.
-    fn value(&mut self) -> Option<&'a [u8]> {
-        self.skip_space();
-        let (first, others) = self.0.split_first()?;
-        let end = Skim::begin(*first)?.read(others)?;
-        let (value, rest) = self.0.split_at(1 + end);
-        self.0 = rest;
-        Some(value)
-    }
-}
-
-/// Returns true for the white space of JSON.
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
-}
-
+/// Decodes a string.
 fn text(json: &[u8]) -> Option<String> {
     serde_json::from_slice(json).ok()
 }

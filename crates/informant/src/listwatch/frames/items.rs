@@ -4,12 +4,12 @@
 //! - **Out:** the JSON of each item, and the list's metadata.
 //! - **Knows nothing of:** the content of an item.
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{DEFAULT_LIMIT, FrameError, FramePart, skim::Skim};
-use crate::ResourceVersion;
+use super::{DEFAULT_LIMIT, FrameError, FramePart, body::Body};
+use crate::{ResourceVersion, object::ValueEnd};
 
 /// Cuts the body of a list into its items while it arrives; see the [module's page](super) for an example.
 ///
@@ -17,19 +17,19 @@ use crate::ResourceVersion;
 /// [`ListPart::End`] has been checked.
 #[derive(Debug)]
 pub struct ListCutter {
-    limit: usize,
+    body: Body,
     place: Place,
-    /// The part of the newest chunk that has not been cut.
-    chunk: Bytes,
-    /// How many bytes at the front of `chunk` have been examined: the first byte of a value that has just begun.
-    skimmed: usize,
-    /// The beginning of an incomplete value, which the chunk continues.
-    held: BytesMut,
-    /// The number of bytes of the body that have been read.
-    read: u64,
+    /// Within a name, a value or an item, which `place` expects: the search for its end.
+    value_end: Option<ValueEnd>,
     head: ListHead,
-    seen: Seen,
+    /// The name of the last field.
+    field: String,
+    /// The fields of `FIELDS` that have been read.
+    seen: Vec<&'static str>,
 }
+
+/// The fields of a list that are used. Each may appear only once.
+const FIELDS: [&str; 4] = ["apiVersion", "kind", "metadata", "items"];
 
 /// A part of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,14 +63,14 @@ pub struct ListMetadata {
 }
 
 /// Which byte is expected next.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Start,
     /// A name, or the end of an empty list.
     FirstName,
     Name,
-    Colon(Field),
-    Value(Field),
+    Colon,
+    Value,
     /// A comma, or the end of the list.
     AfterValue,
     /// An item, or the end of no items.
@@ -78,38 +78,9 @@ enum Place {
     Item,
     /// A comma, or the end of the items.
     AfterItem,
-    /// Inside of a name, a value or an item.
-    Within(Skim, Part),
     End,
     /// After an error. No further part is returned.
     Failed,
-}
-
-/// The part of the list that is being read.
-#[derive(Clone, Debug)]
-enum Part {
-    Name,
-    Value(Field),
-    Item,
-}
-
-/// A field of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Field {
-    ApiVersion,
-    Kind,
-    Metadata,
-    Items,
-    Other(String),
-}
-
-/// The fields that have been read.
-#[derive(Debug, Default)]
-struct Seen {
-    api_version: bool,
-    kind: bool,
-    metadata: bool,
-    items: bool,
 }
 
 impl ListCutter {
@@ -121,24 +92,18 @@ impl ListCutter {
     /// Creates a cutter for items, and other fields of a list, of up to `limit` bytes each.
     pub fn with_limit(limit: usize) -> Self {
         Self {
-            limit,
+            body: Body::with_limit(limit),
             place: Place::Start,
-            chunk: Bytes::new(),
-            skimmed: 0,
-            held: BytesMut::new(),
-            read: 0,
+            value_end: None,
             head: ListHead::default(),
-            seen: Seen::default(),
+            field: String::new(),
+            seen: Vec::new(),
         }
     }
 
     /// Adds the next chunk of the body. Call [`next`](Self::next) until it returns `None` before: otherwise the remaining bytes are copied.
     pub fn push(&mut self, chunk: Bytes) {
-        if self.chunk.is_empty() {
-            self.chunk = chunk;
-        } else {
-            self.chunk = [&*self.chunk, &*chunk].concat().into();
-        }
+        self.body.push(chunk);
     }
 
     /// Returns the next complete part.
@@ -171,55 +136,37 @@ impl ListCutter {
     }
 
     fn advance(&mut self, take: &mut dyn FnMut(&[u8]) -> Option<usize>) -> Result<Option<ListPart>, FrameError> {
-        loop {
-            match std::mem::replace(&mut self.place, Place::Failed) {
-                Place::Failed => return Ok(None),
-                Place::Within(mut skim, part) => {
-                    let skimmed = std::mem::take(&mut self.skimmed);
-                    let end = skim.read(&self.chunk[skimmed..]).map(|end| skimmed + end);
-                    let Some(value) = self.take(end, &part)? else {
-                        self.place = Place::Within(skim, part);
-                        return Ok(None);
-                    };
-                    match part {
-                        Part::Name => self.place = Place::Colon(self.field(&value)?),
-                        Part::Value(field) => {
-                            self.read_field(&field, &value)?;
-                            self.place = Place::AfterValue;
-                        }
-                        Part::Item => {
-                            self.place = Place::AfterItem;
-                            return Ok(Some(ListPart::Item(value)));
-                        }
-                    }
+        while self.place != Place::Failed {
+            if let Some(value_end) = &mut self.value_end {
+                let end = value_end.find(self.body.rest());
+                let Some(value) = self.body.cut(end, self.part())? else { return Ok(None) };
+                self.value_end = None;
+                if self.is_at_item() {
+                    self.place = Place::AfterItem;
+                    return Ok(Some(ListPart::Item(value)));
                 }
-                between @ (Place::Start
-                | Place::FirstName
-                | Place::Name
-                | Place::Colon(_)
-                | Place::Value(_)
-                | Place::AfterValue
-                | Place::FirstItem
-                | Place::Item
-                | Place::AfterItem
-                | Place::End) => {
-                    self.place = between;
-                    self.skip_space();
-                    let Some(byte) = self.chunk.first().copied() else { return Ok(None) };
-                    if byte == b'{'
-                        && matches!(self.place, Place::FirstItem | Place::Item)
-                        && let Some(length) = take(&self.chunk)
-                    {
-                        self.take(Some(length.min(self.chunk.len())), &Part::Item)?;
-                        self.place = Place::AfterItem;
-                        continue;
-                    }
-                    if self.step(byte)? {
-                        return self.end().map(|head| Some(ListPart::End(head)));
-                    }
-                }
+                self.read_name_or_value(&value)?;
+                continue;
+            }
+            self.skip_space();
+            let Some(byte) = self.body.rest().first().copied() else { return Ok(None) };
+            if let Some(next) = self.next_place(byte)? {
+                self.place = next;
+                self.body.skip(1);
+            } else if byte == b'{'
+                && self.is_at_item()
+                && let Some(length) = take(self.body.rest())
+            {
+                self.body.cut(Some(length.min(self.body.rest().len())), FramePart::Item)?;
+                self.place = Place::AfterItem;
+            } else {
+                self.value_end = Some(ValueEnd::begin(byte).ok_or_else(|| self.unexpected(byte, "a JSON value"))?);
+            }
+            if self.place == Place::End {
+                return self.end().map(|head| Some(ListPart::End(head)));
             }
         }
+        Ok(None)
     }
 
     /// Checks, at the end of the body, that the list was complete.
@@ -229,132 +176,95 @@ impl ListCutter {
     /// If the list was not complete.
     pub fn finish(mut self) -> Result<(), FrameError> {
         self.skip_space();
-        let part = match (self.place.clone(), self.chunk.first()) {
-            (Place::End, None) => return Ok(()),
-            (Place::End, Some(byte)) => return Err(self.unexpected(*byte, "the end of the response")),
-            (place, _) => place,
-        };
-        let part = match part {
-            Place::Within(_, Part::Item) => FramePart::Item,
-            Place::Within(_, Part::Name | Part::Value(_)) => FramePart::Field,
-            Place::Start
-            | Place::FirstName
-            | Place::Name
-            | Place::Colon(_)
-            | Place::Value(_)
-            | Place::AfterValue
-            | Place::FirstItem
-            | Place::Item
-            | Place::AfterItem
-            | Place::End
-            | Place::Failed => FramePart::List,
-        };
-        Err(FrameError::Truncated { length: self.read + self.chunk.len() as u64, part })
-    }
-
-    /// Reads the chunk up to the end of the current value, or the whole chunk if the value does not end in it.
-    fn take(&mut self, end: Option<usize>, part: &Part) -> Result<Option<Bytes>, FrameError> {
-        let length = end.unwrap_or(self.chunk.len());
-        let size = self.held.len() + length;
-        if size > self.limit {
-            let part = match part {
-                Part::Item => FramePart::Item,
-                Part::Name | Part::Value(_) => FramePart::Field,
-            };
-            let offset = self.read - self.held.len() as u64;
-            return Err(FrameError::TooLarge { part, limit: self.limit, offset });
+        match self.body.rest().first() {
+            _ if self.place != Place::End => Err(self.body.truncated(self.part())),
+            Some(byte) => Err(self.unexpected(*byte, "the end of the response")),
+            None => Ok(()),
         }
-        let taken = self.chunk.split_to(length);
-        self.read += length as u64;
-        if end.is_some() && self.held.is_empty() {
-            return Ok(Some(taken));
+    }
+
+    /// Returns true if an item is expected, or is being read.
+    fn is_at_item(&self) -> bool {
+        matches!(self.place, Place::FirstItem | Place::Item)
+    }
+
+    /// Returns the part of the list that is being read.
+    fn part(&self) -> FramePart {
+        match self.value_end {
+            Some(_) if self.is_at_item() => FramePart::Item,
+            Some(_) => FramePart::Field,
+            None => FramePart::List,
         }
-        self.held.extend_from_slice(&taken);
-        Ok(end.map(|_| self.held.split().freeze()))
     }
 
-    /// Reads a byte outside of values. Returns true if it ends the list.
-    fn step(&mut self, byte: u8) -> Result<bool, FrameError> {
-        let next = match (&self.place, byte) {
-            (Place::Start, b'{') => Place::FirstName,
-            (Place::Start, _) => return Err(self.unexpected(byte, "the start of an object")),
-            (Place::FirstName | Place::AfterValue, b'}') => Place::End,
-            (Place::FirstName | Place::Name, b'"') => return self.enter(byte, Part::Name),
-            (Place::FirstName | Place::Name, _) => return Err(self.unexpected(byte, "the name of a field")),
-            (Place::Colon(field), b':') => Place::Value(field.clone()),
-            (Place::Colon(_), _) => return Err(self.unexpected(byte, "a colon")),
-            (Place::Value(Field::Items), b'[') => Place::FirstItem,
-            // Go writes an empty array of items as null.
-            (Place::Value(Field::Items), b'n') => return self.enter(byte, Part::Value(Field::Items)),
-            (Place::Value(Field::Items), _) => return Err(self.unexpected(byte, "an array of items")),
-            (Place::Value(Field::Metadata), byte) if byte != b'{' && byte != b'n' => {
-                return Err(self.unexpected(byte, "the metadata of a list"));
-            }
-            (Place::Value(field), _) => return self.enter(byte, Part::Value(field.clone())),
-            (Place::AfterValue, b',') => Place::Name,
-            (Place::AfterValue, _) => return Err(self.unexpected(byte, "a comma or the end of the list")),
-            (Place::FirstItem | Place::AfterItem, b']') => Place::AfterValue,
-            (Place::FirstItem | Place::Item, _) => return self.enter(byte, Part::Item),
-            (Place::AfterItem, b',') => Place::Item,
-            (Place::AfterItem, _) => return Err(self.unexpected(byte, "a comma or the end of the items")),
-            (Place::End, _) => return Err(self.unexpected(byte, "the end of the response")),
-            (Place::Within(..) | Place::Failed, _) => return Err(self.unexpected(byte, "the rest of a value")),
+    /// Returns the place after a byte outside of values; `None` if the byte begins a name, a value or an item.
+    fn next_place(&self, byte: u8) -> Result<Option<Place>, FrameError> {
+        let expected = match (self.place, byte) {
+            (Place::Start, b'{') => return Ok(Some(Place::FirstName)),
+            (Place::FirstName | Place::AfterValue, b'}') => return Ok(Some(Place::End)),
+            (Place::FirstName | Place::Name, b'"') => return Ok(None),
+            (Place::Colon, b':') => return Ok(Some(Place::Value)),
+            (Place::Value, _) => match (self.field.as_str(), byte) {
+                ("items", b'[') => return Ok(Some(Place::FirstItem)),
+                // Go writes an empty array of items as null.
+                ("items" | "metadata", b'n') | ("metadata", b'{') => return Ok(None),
+                ("items", _) => "an array of items",
+                ("metadata", _) => "the metadata of a list",
+                _ => return Ok(None),
+            },
+            (Place::AfterValue, b',') => return Ok(Some(Place::Name)),
+            (Place::FirstItem | Place::AfterItem, b']') => return Ok(Some(Place::AfterValue)),
+            (Place::FirstItem | Place::Item, _) => return Ok(None),
+            (Place::AfterItem, b',') => return Ok(Some(Place::Item)),
+            (Place::Start, _) => "the start of an object",
+            (Place::FirstName | Place::Name, _) => "the name of a field",
+            (Place::Colon, _) => "a colon",
+            (Place::AfterValue, _) => "a comma or the end of the list",
+            (Place::AfterItem, _) => "a comma or the end of the items",
+            (Place::End | Place::Failed, _) => "the end of the response",
         };
-        self.place = next;
-        self.chunk.advance(1);
-        self.read += 1;
-        Ok(matches!(self.place, Place::End))
-    }
-
-    /// Begins a value. Its first byte stays in the chunk, so that the value can be a slice of it.
-    fn enter(&mut self, first: u8, part: Part) -> Result<bool, FrameError> {
-        let Some(skim) = Skim::begin(first) else { return Err(self.unexpected(first, "a JSON value")) };
-        self.place = Place::Within(skim, part);
-        self.skimmed = 1;
-        Ok(false)
+        Err(self.unexpected(byte, expected))
     }
 
     fn skip_space(&mut self) {
         let is_value = |byte: &u8| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
-        let space = self.chunk.iter().position(is_value).unwrap_or(self.chunk.len());
-        self.chunk.advance(space);
-        self.read += space as u64;
+        let rest = self.body.rest();
+        self.body.skip(rest.iter().position(is_value).unwrap_or(rest.len()));
     }
 
-    fn field(&mut self, name: &[u8]) -> Result<Field, FrameError> {
-        let name: String = self.json("the name of a field", name)?;
-        let (seen, field, text) = match name.as_str() {
-            "apiVersion" => (&mut self.seen.api_version, Field::ApiVersion, "apiVersion"),
-            "kind" => (&mut self.seen.kind, Field::Kind, "kind"),
-            "metadata" => (&mut self.seen.metadata, Field::Metadata, "metadata"),
-            "items" => (&mut self.seen.items, Field::Items, "items"),
-            _ => return Ok(Field::Other(name)),
-        };
-        if std::mem::replace(seen, true) {
-            return Err(FrameError::Duplicate { field: text, offset: self.read });
+    fn read_name_or_value(&mut self, value: &[u8]) -> Result<(), FrameError> {
+        if self.place != Place::Value {
+            self.place = Place::Colon;
+            self.field = self.json("the name of a field", value)?;
+            return self.note_field();
         }
-        Ok(field)
-    }
-
-    fn read_field(&mut self, field: &Field, value: &[u8]) -> Result<(), FrameError> {
-        match field {
-            Field::ApiVersion => {
-                self.head.api_version = self.json::<Option<_>>("apiVersion", value)?.unwrap_or_default();
+        self.place = Place::AfterValue;
+        match self.field.as_str() {
+            "apiVersion" => self.head.api_version = self.json::<Option<_>>("apiVersion", value)?.unwrap_or_default(),
+            "kind" => self.head.kind = self.json::<Option<_>>("kind", value)?.unwrap_or_default(),
+            "metadata" => {
+                let metadata = self.json::<Option<RawMetadata>>("metadata", value)?;
+                self.head.metadata = metadata.unwrap_or_default().into();
             }
-            Field::Kind => self.head.kind = self.json::<Option<_>>("kind", value)?.unwrap_or_default(),
-            Field::Metadata => {
-                let metadata: RawMetadata = self.json::<Option<_>>("metadata", value)?.unwrap_or_default();
-                self.head.metadata = metadata.into();
-            }
-            Field::Items => self.json::<()>("items", value)?,
+            "items" => self.json::<()>("items", value)?,
             // An unused field must still be valid JSON.
-            Field::Other(name) => self.json::<Value>(name, value).map(drop)?,
+            name => self.json::<Value>(name, value).map(drop)?,
         }
         Ok(())
     }
 
+    /// Refuses a second field of the same name.
+    fn note_field(&mut self) -> Result<(), FrameError> {
+        let Some(field) = FIELDS.into_iter().find(|known| *known == self.field) else { return Ok(()) };
+        if self.seen.contains(&field) {
+            return Err(FrameError::Duplicate { field, offset: self.body.offset() });
+        }
+        self.seen.push(field);
+        Ok(())
+    }
+
     fn json<'a, T: Deserialize<'a>>(&self, field: &str, value: &'a [u8]) -> Result<T, FrameError> {
-        let bad = |source| FrameError::Field { field: field.into(), offset: self.read, source };
+        let bad = |source| FrameError::Field { field: field.into(), offset: self.body.offset(), source };
         // serde_json does not check strings that are ignored.
         let text = std::str::from_utf8(value).map_err(serde::de::Error::custom);
         text.and_then(serde_json::from_str).map_err(bad)
@@ -363,14 +273,14 @@ impl ListCutter {
     /// Returns the fields of the list; fails if the body was not a list.
     fn end(&mut self) -> Result<ListHead, FrameError> {
         let head = std::mem::take(&mut self.head);
-        if self.seen.items || head.kind.ends_with("List") {
+        if self.seen.contains(&"items") || head.kind.ends_with("List") {
             return Ok(head);
         }
         Err(FrameError::NotAList { kind: head.kind })
     }
 
     fn unexpected(&self, byte: u8, expected: &'static str) -> FrameError {
-        FrameError::Unexpected { offset: self.read, found: char::from(byte), expected }
+        FrameError::Unexpected { offset: self.body.offset(), found: char::from(byte), expected }
     }
 }
 

@@ -4,9 +4,9 @@
 //! - **Out:** complete lines.
 //! - **Knows nothing of:** the content of a line.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
-use super::{DEFAULT_LIMIT, FrameError, FramePart};
+use super::{DEFAULT_LIMIT, FrameError, FramePart, body::Body};
 
 /// Cuts a body into lines at each line feed.
 ///
@@ -25,13 +25,7 @@ use super::{DEFAULT_LIMIT, FrameError, FramePart};
 /// ```
 #[derive(Debug)]
 pub struct LineCutter {
-    limit: usize,
-    /// The part of the newest chunk that has not been read.
-    chunk: Bytes,
-    /// The beginning of an incomplete line, which the chunk continues.
-    held: BytesMut,
-    /// The number of bytes before the current line.
-    cut: u64,
+    body: Body,
 }
 
 impl LineCutter {
@@ -42,16 +36,12 @@ impl LineCutter {
 
     /// Creates a cutter for lines of up to `limit` bytes.
     pub fn with_limit(limit: usize) -> Self {
-        Self { limit, chunk: Bytes::new(), held: BytesMut::new(), cut: 0 }
+        Self { body: Body::with_limit(limit) }
     }
 
     /// Adds the next chunk of the body. Call [`next`](Self::next) until it returns `None` before: otherwise the remaining bytes are copied.
     pub fn push(&mut self, chunk: Bytes) {
-        if self.chunk.is_empty() {
-            self.chunk = chunk;
-        } else {
-            self.chunk = [&*self.chunk, &*chunk].concat().into();
-        }
+        self.body.push(chunk);
     }
 
     /// Returns the next complete line, without its line feed. Skips blank lines.
@@ -62,23 +52,9 @@ impl LineCutter {
     #[expect(clippy::should_implement_trait, reason = "more may come after None, and it can fail")]
     pub fn next(&mut self) -> Result<Option<Bytes>, FrameError> {
         loop {
-            let end = memchr::memchr(b'\n', &self.chunk);
-            let length = self.held.len() + end.unwrap_or(self.chunk.len());
-            if length > self.limit {
-                return Err(FrameError::TooLarge { part: FramePart::Line, limit: self.limit, offset: self.cut });
-            }
-            let Some(end) = end else {
-                self.held.extend_from_slice(&self.chunk);
-                self.chunk.clear();
-                return Ok(None);
-            };
-            let mut line = self.chunk.split_to(end + 1);
-            line.truncate(end);
-            self.cut += length as u64 + 1;
-            if !self.held.is_empty() {
-                self.held.extend_from_slice(&line);
-                line = self.held.split().freeze();
-            }
+            let end = memchr::memchr(b'\n', self.body.rest());
+            let Some(line) = self.body.cut(end, FramePart::Line)? else { return Ok(None) };
+            self.body.skip(1);
             if !line.iter().all(u8::is_ascii_whitespace) {
                 return Ok(Some(line));
             }
@@ -91,12 +67,10 @@ impl LineCutter {
     ///
     /// If the body ended in the middle of a line.
     pub fn finish(self) -> Result<(), FrameError> {
-        let left = self.held.len() + self.chunk.len();
-        let is_blank = self.held.iter().chain(&self.chunk).all(u8::is_ascii_whitespace);
-        if is_blank {
-            return Ok(());
+        match self.body.is_blank() {
+            true => Ok(()),
+            false => Err(self.body.truncated(FramePart::Line)),
         }
-        Err(FrameError::Truncated { length: self.cut + left as u64, part: FramePart::Line })
     }
 }
 

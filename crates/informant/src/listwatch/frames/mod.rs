@@ -28,11 +28,11 @@
 //! # Ok::<(), informant::listwatch::frames::FrameError>(())
 //! ```
 
+mod body;
 mod error;
 mod event;
 mod items;
 mod lines;
-mod skim;
 
 pub use error::{FrameError, FramePart};
 pub use event::{EventType, WatchEvent};
