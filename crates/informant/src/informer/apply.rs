@@ -6,13 +6,13 @@
 
 use super::relist_order::deletes_first;
 use crate::{
-    Cached, Deleted, Origin, ResourceVersion,
+    Cached, Deleted, Event, Origin, ResourceVersion,
     delta::{Change, Delta, Relist},
+    event::CacheEvent,
     metrics::Tally,
     object::Erased,
     queue::{InOrderChange, ObjectChanges},
     store::{Applied, Indexer, Lister, Replacement, WriteBatch},
-    subscribers::Notice,
 };
 
 /// The settings of an informer that decide how changes are applied.
@@ -28,9 +28,9 @@ pub(super) struct ApplyOptions {
 #[derive(Default)]
 pub(super) struct Outcome {
     /// The adds of the initial list.
-    pub(super) initial: Vec<Notice>,
+    pub(super) initial: Vec<CacheEvent>,
     /// All later changes.
-    pub(super) live: Vec<Notice>,
+    pub(super) live: Vec<CacheEvent>,
     pub(super) tally: Tally,
     pub(super) index_panics: usize,
 }
@@ -179,7 +179,7 @@ impl Plan {
         let mut listed = Vec::new();
         for step in self.steps {
             match (step, &mut replacements) {
-                (Step::Same(object), _) => outcome.push(Notice::Unchanged(object)),
+                (Step::Same(object), _) => outcome.push(Event::Resynced(object).into()),
                 (Step::Write(write), replacements) => {
                     let replacement = replacements.next().expect("INV-A1");
                     let is_listed = matches!(write, Write::Listed(_));
@@ -204,24 +204,23 @@ impl Outcome {
         let Replacement { old, new } = replacement;
         match (write, old, new) {
             (Write::Upserted(origin) | Write::Listed(origin), None, Some(object)) => {
-                self.push(Notice::Added { object, origin });
+                self.push(Event::Added { object, origin }.into());
             }
             (Write::Upserted(origin) | Write::Listed(origin), Some(old), Some(new)) => {
                 if !old.identity().may_be_same_incarnation(new.uid()) && !options.recreated_as_update {
-                    let deleted = Deleted::Missed { last_known: old.clone() };
-                    self.push(Notice::Deleted { deleted, last: old });
-                    self.push(Notice::Added { object: new, origin });
+                    self.push(Event::Deleted(Deleted::Missed { last_known: old }).into());
+                    self.push(Event::Added { object: new, origin }.into());
                 } else if Cached::ptr_eq(&old, &new) {
-                    self.push(Notice::Unchanged(new));
+                    self.push(Event::Resynced(new).into());
                 } else {
-                    self.push(Notice::Updated { old, new });
+                    self.push(Event::Updated { old, new }.into());
                 }
             }
             (Write::Removed(deleted), Some(last), None) => {
                 // The deleted state is of another incarnation, so the delete of the cached one was missed.
                 let deleted = deleted.filter(|deleted| last.identity().may_be_same_incarnation(deleted.object().uid()));
                 let deleted = deleted.unwrap_or_else(|| Deleted::Missed { last_known: last.clone() });
-                self.push(Notice::Deleted { deleted, last });
+                self.push(CacheEvent::deleted(deleted, last));
             }
             // The object was never in the cache, so no handler knows it.
             (Write::Removed(_), None, None) => {}
@@ -231,22 +230,22 @@ impl Outcome {
         }
     }
 
-    fn push(&mut self, notice: Notice) {
-        let count = match &notice {
-            Notice::Added { .. } => &mut self.tally.added,
-            Notice::Updated { .. } => &mut self.tally.updated,
-            Notice::Unchanged(_) => &mut self.tally.unchanged,
-            Notice::Deleted { .. } => &mut self.tally.deleted,
-            Notice::Synced => return,
+    fn push(&mut self, event: CacheEvent) {
+        let count = match &event.event {
+            Event::Added { .. } => &mut self.tally.added,
+            Event::Updated { .. } => &mut self.tally.updated,
+            Event::Resynced(_) => &mut self.tally.unchanged,
+            Event::Deleted(_) => &mut self.tally.deleted,
+            Event::Synced => return,
         };
         *count += 1;
-        match &notice {
-            Notice::Added { origin: Origin::InitialList, .. } => self.initial.push(notice),
-            Notice::Added { origin: Origin::Live, .. }
-            | Notice::Updated { .. }
-            | Notice::Unchanged(_)
-            | Notice::Deleted { .. }
-            | Notice::Synced => self.live.push(notice),
+        match &event.event {
+            Event::Added { origin: Origin::InitialList, .. } => self.initial.push(event),
+            Event::Added { origin: Origin::Live, .. }
+            | Event::Updated { .. }
+            | Event::Resynced(_)
+            | Event::Deleted(_)
+            | Event::Synced => self.live.push(event),
         }
     }
 

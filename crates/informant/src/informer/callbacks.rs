@@ -9,7 +9,7 @@ use std::fmt;
 use super::{AddHandlerError, SharedInformer, Subscribe};
 use crate::{
     Cached, Deleted, Origin,
-    subscribers::{Closures, Place, Registration},
+    subscribers::{Closures, Registration, WorkerKind},
 };
 
 /// Callbacks that are about to be registered; from [`Subscribe::on_add`], [`on_add_async`](Subscribe::on_add_async) and the other
@@ -289,7 +289,7 @@ impl<O: 'static> Callbacks<'_, O> {
     ///
     /// If the informer has stopped, or if called in one of its index functions.
     pub fn register(self) -> Result<Registration, AddHandlerError> {
-        self.register_at(Place::Task)
+        self.subscribe.register(Box::new(self.closures), WorkerKind::Task)
     }
 
     /// Registers the callbacks. A thread of their own calls them, so they may block. It also runs the futures of async callbacks, which
@@ -299,12 +299,7 @@ impl<O: 'static> Callbacks<'_, O> {
     ///
     /// If the informer has stopped, or if called in one of its index functions.
     pub fn register_blocking(self) -> Result<Registration, AddHandlerError> {
-        self.register_at(Place::Thread)
-    }
-
-    fn register_at(self, place: Place) -> Result<Registration, AddHandlerError> {
-        let Self { subscribe, closures } = self;
-        subscribe.target.informer.add_handler(Box::new(closures), subscribe.options, place, None)
+        self.subscribe.register(Box::new(self.closures), WorkerKind::Thread)
     }
 }
 

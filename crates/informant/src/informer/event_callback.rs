@@ -9,7 +9,7 @@ use std::fmt;
 use super::{AddHandlerError, SharedInformer, Subscribe};
 use crate::{
     Event,
-    subscribers::{EventClosure, Place, Registration},
+    subscribers::{EventClosure, Registration, WorkerKind},
 };
 
 /// A callback for all events that is about to be registered; from [`Subscribe::on_event`] and
@@ -118,7 +118,7 @@ impl<O: 'static> EventCallback<'_, O> {
     ///
     /// If the informer has stopped, or if called in one of its index functions.
     pub fn register(self) -> Result<Registration, AddHandlerError> {
-        self.register_at(Place::Task)
+        self.subscribe.register(Box::new(self.closure), WorkerKind::Task)
     }
 
     /// Registers the callback. A thread of its own calls it and runs its futures, so it may block.
@@ -127,12 +127,7 @@ impl<O: 'static> EventCallback<'_, O> {
     ///
     /// If the informer has stopped, or if called in one of its index functions.
     pub fn register_blocking(self) -> Result<Registration, AddHandlerError> {
-        self.register_at(Place::Thread)
-    }
-
-    fn register_at(self, place: Place) -> Result<Registration, AddHandlerError> {
-        let Self { subscribe, closure } = self;
-        subscribe.target.informer.add_handler(Box::new(closure), subscribe.options, place, None)
+        self.subscribe.register(Box::new(self.closure), WorkerKind::Thread)
     }
 }
 

@@ -9,8 +9,8 @@ use std::{fmt, panic::Location};
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 
-use super::{CallHandler, EventHandler, Notice, handler::EventFuture};
-use crate::{Cached, Deleted, Event, Origin};
+use super::{CallHandler, EventHandler, handler::EventFuture};
+use crate::{Cached, Deleted, Event, Origin, object::Erased};
 
 /// A handler made of closures. Events without a closure are ignored.
 ///
@@ -235,13 +235,13 @@ impl<O: 'static> Closures<O> {
 }
 
 impl<O: 'static> CallHandler for Closures<O> {
-    fn call(&mut self, notice: &Notice) -> Option<EventFuture> {
-        match notice {
-            Notice::Added { object, origin } => self.call_add(object.typed_ref(), *origin),
-            Notice::Updated { old, new } => self.call_update(old.typed_ref(), new.typed_ref()),
-            Notice::Unchanged(object) => self.call_resync(object.typed_ref()),
-            Notice::Deleted { deleted, last: _ } => self.call_delete(&deleted.clone().typed()),
-            Notice::Synced => self.call_synced(),
+    fn call(&mut self, event: &Event<Erased>) -> Option<EventFuture> {
+        match event {
+            Event::Added { object, origin } => self.call_add(object.typed_ref(), *origin),
+            Event::Updated { old, new } => self.call_update(old.typed_ref(), new.typed_ref()),
+            Event::Resynced(object) => self.call_resync(object.typed_ref()),
+            Event::Deleted(deleted) => self.call_delete(&deleted.clone().typed()),
+            Event::Synced => self.call_synced(),
         }
     }
 
@@ -271,8 +271,8 @@ impl<O: 'static> EventClosure<O> {
 }
 
 impl<O: 'static> CallHandler for EventClosure<O> {
-    fn call(&mut self, notice: &Notice) -> Option<EventFuture> {
-        (self.on_event)(notice.to_event().typed())
+    fn call(&mut self, event: &Event<Erased>) -> Option<EventFuture> {
+        (self.on_event)(event.clone().typed())
     }
 
     fn name(&self) -> String {

@@ -8,8 +8,7 @@ use std::{marker::PhantomData, sync::Arc};
 
 use futures_util::future::BoxFuture;
 
-use super::Notice;
-use crate::{Cached, Deleted, Origin};
+use crate::{Cached, Deleted, Event, Origin, object::Erased};
 
 /// Receives every change of an informer's objects.
 ///
@@ -123,10 +122,10 @@ handler_behind!(Box);
 
 /// A handler whose object type is erased, as a worker calls it.
 ///
-/// `call` takes `&mut self`: a worker owns its handler, or shares it with workers that take turns.
+/// `call` takes `&mut self`: a worker owns its handler, or shares it under a `CallLock`.
 pub(crate) trait CallHandler: Send {
     /// Calls the callback for one event. If the callback is async, returns its future, which must complete before the next call.
-    fn call(&mut self, notice: &Notice) -> Option<EventFuture>;
+    fn call(&mut self, event: &Event<Erased>) -> Option<EventFuture>;
 
     /// The handler's name, unless the subscription has another one.
     fn name(&self) -> String;
@@ -149,13 +148,13 @@ pub(crate) fn erase_handler<O: 'static>(handler: impl EventHandler<O>) -> AnyHan
 }
 
 impl<O: 'static, H: EventHandler<O>> CallHandler for ErasedHandler<O, H> {
-    fn call(&mut self, notice: &Notice) -> Option<EventFuture> {
-        match notice {
-            Notice::Added { object, origin } => self.handler.on_add(object.typed_ref(), *origin),
-            Notice::Updated { old, new } => self.handler.on_update(old.typed_ref(), new.typed_ref()),
-            Notice::Unchanged(object) => self.handler.on_resync(object.typed_ref()),
-            Notice::Deleted { deleted, last: _ } => self.handler.on_delete(&deleted.clone().typed()),
-            Notice::Synced => self.handler.on_synced(),
+    fn call(&mut self, event: &Event<Erased>) -> Option<EventFuture> {
+        match event {
+            Event::Added { object, origin } => self.handler.on_add(object.typed_ref(), *origin),
+            Event::Updated { old, new } => self.handler.on_update(old.typed_ref(), new.typed_ref()),
+            Event::Resynced(object) => self.handler.on_resync(object.typed_ref()),
+            Event::Deleted(deleted) => self.handler.on_delete(&deleted.clone().typed()),
+            Event::Synced => self.handler.on_synced(),
         }
         None
     }
