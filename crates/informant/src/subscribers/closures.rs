@@ -131,6 +131,26 @@ impl<O: 'static> EventHandler<O> for Handler<O> {
     }
 }
 
+/// Defines how one callback of [`Closures`] is set, in its synchronous and its async form. An async callback owns its arguments, so it
+/// receives clones.
+macro_rules! setters {
+    ($on:ident, $on_async:ident, ($($argument:ident: $borrowed:ty => $owned:ty),*)) => {
+        pub(crate) fn $on(&mut self, mut callback: impl FnMut($($borrowed),*) + Send + 'static) {
+            self.$on = Some(Box::new(move |$($argument: $borrowed),*| {
+                callback($($argument),*);
+                None
+            }));
+        }
+
+        pub(crate) fn $on_async<F>(&mut self, mut callback: impl FnMut($($owned),*) -> F + Send + 'static)
+        where
+            F: Future<Output = ()> + Send + 'static,
+        {
+            self.$on = Some(Box::new(move |$($argument: $borrowed),*| Some(callback($($argument.clone()),*).boxed())));
+        }
+    };
+}
+
 impl<O: 'static> Closures<O> {
     #[track_caller]
     pub(crate) fn new() -> Self {
@@ -138,77 +158,11 @@ impl<O: 'static> Closures<O> {
         Self { on_add: None, on_update: None, on_delete: None, on_resync: None, on_synced: None, made_at }
     }
 
-    pub(crate) fn on_add(&mut self, mut callback: impl FnMut(&Cached<O>, Origin) + Send + 'static) {
-        self.on_add = Some(Box::new(move |object: &Cached<O>, origin| {
-            callback(object, origin);
-            None
-        }));
-    }
-
-    pub(crate) fn on_update(&mut self, mut callback: impl FnMut(&Cached<O>, &Cached<O>) + Send + 'static) {
-        self.on_update = Some(Box::new(move |old: &Cached<O>, new: &Cached<O>| {
-            callback(old, new);
-            None
-        }));
-    }
-
-    pub(crate) fn on_delete(&mut self, mut callback: impl FnMut(&Deleted<O>) + Send + 'static) {
-        self.on_delete = Some(Box::new(move |deleted: &Deleted<O>| {
-            callback(deleted);
-            None
-        }));
-    }
-
-    pub(crate) fn on_resync(&mut self, mut callback: impl FnMut(&Cached<O>) + Send + 'static) {
-        self.on_resync = Some(Box::new(move |object: &Cached<O>| {
-            callback(object);
-            None
-        }));
-    }
-
-    pub(crate) fn on_synced(&mut self, mut callback: impl FnMut() + Send + 'static) {
-        self.on_synced = Some(Box::new(move || {
-            callback();
-            None
-        }));
-    }
-
-    pub(crate) fn on_add_async<F>(&mut self, mut callback: impl FnMut(Cached<O>, Origin) -> F + Send + 'static)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let callback = move |object: &Cached<O>, origin| Some(callback(object.clone(), origin).boxed());
-        self.on_add = Some(Box::new(callback));
-    }
-
-    pub(crate) fn on_update_async<F>(&mut self, mut callback: impl FnMut(Cached<O>, Cached<O>) -> F + Send + 'static)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let callback = move |old: &Cached<O>, new: &Cached<O>| Some(callback(old.clone(), new.clone()).boxed());
-        self.on_update = Some(Box::new(callback));
-    }
-
-    pub(crate) fn on_delete_async<F>(&mut self, mut callback: impl FnMut(Deleted<O>) -> F + Send + 'static)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        self.on_delete = Some(Box::new(move |deleted: &Deleted<O>| Some(callback(deleted.clone()).boxed())));
-    }
-
-    pub(crate) fn on_resync_async<F>(&mut self, mut callback: impl FnMut(Cached<O>) -> F + Send + 'static)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        self.on_resync = Some(Box::new(move |object: &Cached<O>| Some(callback(object.clone()).boxed())));
-    }
-
-    pub(crate) fn on_synced_async<F>(&mut self, mut callback: impl FnMut() -> F + Send + 'static)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        self.on_synced = Some(Box::new(move || Some(callback().boxed())));
-    }
+    setters!(on_add, on_add_async, (object: &Cached<O> => Cached<O>, origin: Origin => Origin));
+    setters!(on_update, on_update_async, (old: &Cached<O> => Cached<O>, new: &Cached<O> => Cached<O>));
+    setters!(on_delete, on_delete_async, (deleted: &Deleted<O> => Deleted<O>));
+    setters!(on_resync, on_resync_async, (object: &Cached<O> => Cached<O>));
+    setters!(on_synced, on_synced_async, ());
 
     fn call_add(&mut self, object: &Cached<O>, origin: Origin) -> Option<EventFuture> {
         self.on_add.as_mut().and_then(|callback| callback(object, origin))

@@ -157,9 +157,9 @@ impl Listener {
             // Stored under the same lock under which a push looks for it.
             std::mem::swap(&mut inbox.waker, &mut waker);
         }
-        let backlog = inbox.buffer.len();
-        self.publish_progress_of(&inbox);
+        let (backlog, progress) = (inbox.buffer.len(), self.progress(&inbox));
         drop(inbox);
+        self.publish(progress);
         self.show(backlog);
         self.drop_catching_panics(finished);
         chunk
@@ -205,13 +205,21 @@ impl Listener {
     /// idle, completes it.
     pub(super) fn publish_progress(&self) {
         if self.delivered_until.receiver_count() > 0 {
-            self.publish_progress_of(&self.inbox.lock());
+            let progress = self.progress(&self.inbox.lock());
+            self.publish(progress);
         }
     }
 
-    fn publish_progress_of(&self, inbox: &Inbox) {
-        if self.delivered_until.receiver_count() > 0 && !inbox.buffer.is_closed() {
-            self.delivered_until.send_replace(inbox.buffer.first_unclaimed());
+    /// The position to be published; `None` if no task waits for it.
+    fn progress(&self, inbox: &Inbox) -> Option<u64> {
+        let is_awaited = self.delivered_until.receiver_count() > 0 && !inbox.buffer.is_closed();
+        is_awaited.then(|| inbox.buffer.first_unclaimed())
+    }
+
+    /// Wakes the waiting tasks. Call it without the inbox's lock.
+    fn publish(&self, progress: Option<u64>) {
+        if let Some(delivered_until) = progress {
+            self.delivered_until.send_replace(delivered_until);
         }
     }
 
@@ -382,5 +390,30 @@ impl Listener {
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listener").field("name", &self.name).field("backlog", &self.backlog()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_wait_for_the_backlog_fails_if_the_listener_is_closed_before_all_events_are_delivered() {
+        let caller = Caller { informer: 0, listener: Some(0) };
+        let listener =
+            Arc::new(Listener::new(caller, "handler".into(), "informer".into(), BufferPolicy::Unbounded, None));
+        let mut context = Context::from_waker(Waker::noop());
+        drop(listener.push(std::iter::once(Event::Synced.into()).collect()));
+        assert!(listener.poll_chunk(&mut context).is_ready());
+        let mut delivered = pin!(listener.backlog_delivered());
+        assert_eq!(delivered.as_mut().now_or_never(), None);
+
+        listener.close(CloseReason::Removed);
+        assert!(matches!(listener.poll_chunk(&mut context), Poll::Ready(None)));
+
+        assert_eq!(delivered.await, Err(CloseReason::Removed));
+        assert_eq!(listener.backlog_delivered().await, Err(CloseReason::Removed), "also if the wait begins afterwards");
     }
 }
