@@ -6,13 +6,16 @@
 
 use std::{
     future::poll_fn,
+    panic::AssertUnwindSafe,
     pin::pin,
     sync::{Arc, atomic::Ordering},
-    task::Poll,
     time::{Duration, Instant},
 };
 
-use futures_util::future::{Either, OptionFuture, select};
+use futures_util::{
+    FutureExt,
+    future::{Either, OptionFuture, select},
+};
 use tokio::{task::yield_now, time::timeout};
 use tracing::warn;
 
@@ -191,15 +194,8 @@ impl Delivery<'_> {
 /// The future also runs to its end if the listener is closed meanwhile: the task that removes the handler may wait for it.
 async fn run(listener: &Listener, future: EventFuture) -> Result<(), String> {
     let mut running = RunningFuture { listener, future: Some(future) };
-    poll_fn(|context| {
-        let Some(future) = &mut running.future else { return Poll::Ready(Ok(())) };
-        match panics::catch(|| future.as_mut().poll(context)) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(())) => Poll::Ready(Ok(())),
-            Err(panic) => Poll::Ready(Err(panic)),
-        }
-    })
-    .await
+    let future = OptionFuture::from(running.future.as_mut());
+    AssertUnwindSafe(future).catch_unwind().await.map(drop).map_err(panics::message)
 }
 
 /// A future that runs. It is users' code, and its destructor may panic; it is dropped early when the runtime ends.

@@ -286,18 +286,9 @@ impl Listener {
         }
     }
 
-    /// Sets the worker, which starts with the informer. Drops it if the listener is closed.
+    /// Sets the worker, which starts with the informer. The listener is new: no code can have closed it.
     pub(crate) fn set_worker(&self, worker: Worker) {
-        let mut inbox = self.inbox.lock();
-        let too_late = match inbox.buffer.is_closed() {
-            true => Some(worker),
-            false => {
-                inbox.worker = WorkerState::NotStarted(worker);
-                None
-            }
-        };
-        drop(inbox);
-        self.drop_catching_panics(too_late);
+        self.inbox.lock().worker = WorkerState::NotStarted(worker);
     }
 
     /// Takes the worker, to be run; `None` if it was taken before.

@@ -340,30 +340,25 @@ impl Registration {
 impl RegisteredListener {
     async fn caught_up_to(&self, version: &ResourceVersion) -> Result<(), NotCaughtUp> {
         let listener = &self.listener;
+        let (informer, handler) = (Arc::clone(&listener.informer), Arc::clone(&listener.name));
         let reached = async {
             match self.informer.upgrade() {
                 Some(informer) => informer.reached(version).await,
                 None => Err(NotReached::Stopped),
             }
         };
-        let reached = match select(pin!(listener.closed()), pin!(reached)).await {
-            Either::Left((reason, _)) => return Err(self.not_caught_up(reason, version.clone())),
-            Either::Right((reached, _)) => reached,
-        };
-        let (informer, handler, version) =
-            (Arc::clone(&listener.informer), Arc::clone(&listener.name), version.clone());
-        let reason = match reached {
-            Ok(()) => match listener.backlog_delivered().await {
-                Ok(()) => return Ok(()),
-                Err(reason) => reason,
-            },
-            Err(NotReached::Stopped) => CloseReason::Stopped,
-            Err(NotReached::HistoryChanged) => return Err(NotCaughtUp::HistoryChanged { informer, handler, version }),
-            Err(NotReached::NotComparable(source)) => {
-                return Err(NotCaughtUp::NotComparable { informer, version, source });
+        let delivered = match select(pin!(listener.closed()), pin!(reached)).await {
+            Either::Left((reason, _)) => Err(reason),
+            Either::Right((Ok(()), _)) => listener.backlog_delivered().await,
+            Either::Right((Err(NotReached::Stopped), _)) => Err(CloseReason::Stopped),
+            Either::Right((Err(NotReached::HistoryChanged), _)) => {
+                return Err(NotCaughtUp::HistoryChanged { informer, handler, version: version.clone() });
+            }
+            Either::Right((Err(NotReached::NotComparable(source)), _)) => {
+                return Err(NotCaughtUp::NotComparable { informer, version: version.clone(), source });
             }
         };
-        Err(self.not_caught_up(reason, version))
+        delivered.map_err(|reason| self.not_caught_up(reason, version.clone()))
     }
 
     async fn caught_up(&self) -> Result<(), NotCaughtUp> {
