@@ -4,12 +4,12 @@
 //! - **Out:** a handler made of them, which is registered with an informer or a view.
 //! - **Knows nothing of:** how handlers are called.
 
-use std::fmt;
+use std::{fmt, panic::Location};
 
 use super::{AddHandlerError, SharedInformer, Subscribe};
 use crate::{
     Cached, Deleted, Origin,
-    subscribers::{Closures, Registration, WorkerKind},
+    subscribers::{Closures, Registration, WorkerKind, name_at},
 };
 
 /// Callbacks that are about to be registered; from [`Subscribe::on_add`], [`on_add_async`](Subscribe::on_add_async) and the other
@@ -171,7 +171,8 @@ callbacks! {
 impl<'a, O: 'static, T> Callbacks<'a, O, T> {
     /// Without a [name](Subscribe::named), the handler has the caller's place in the code as its name.
     #[track_caller]
-    fn new(subscribe: Subscribe<'a, O, T>) -> Self {
+    fn new(mut subscribe: Subscribe<'a, O, T>) -> Self {
+        subscribe.options.set_default_name(name_at(Location::caller()));
         Self { subscribe, closures: Closures::new() }
     }
 }
@@ -183,7 +184,7 @@ impl<O: 'static> Callbacks<'_, O> {
     ///
     /// If the informer has stopped, or if called in one of its index functions.
     pub fn register(self) -> Result<Registration, AddHandlerError> {
-        self.subscribe.register(Box::new(self.closures), WorkerKind::Task)
+        self.subscribe.register(self.closures.into_handler(), WorkerKind::Task)
     }
 
     /// Registers the callbacks. A thread of their own calls them, so they may block. It also runs the futures of async callbacks, which
@@ -193,7 +194,7 @@ impl<O: 'static> Callbacks<'_, O> {
     ///
     /// If the informer has stopped, or if called in one of its index functions.
     pub fn register_blocking(self) -> Result<Registration, AddHandlerError> {
-        self.subscribe.register(Box::new(self.closures), WorkerKind::Thread)
+        self.subscribe.register(self.closures.into_handler(), WorkerKind::Thread)
     }
 }
 

@@ -76,6 +76,13 @@ pub(crate) struct SubscribeOptions {
     policy: BufferPolicy,
 }
 
+impl SubscribeOptions {
+    /// Sets the name that the handler has unless the user has named it.
+    pub(crate) fn set_default_name(&mut self, name: String) {
+        self.name.get_or_insert_with(|| name.into());
+    }
+}
+
 impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     pub(crate) fn new(target: &'a T) -> Self {
         let (resync, policy) = (ResyncRequest::default(), BufferPolicy::Unbounded);
@@ -139,7 +146,8 @@ impl<O: 'static> Subscribe<'_, O> {
     /// # Errors
     ///
     /// If the informer has stopped, or if called in one of its index functions.
-    pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
+    pub fn handler(mut self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
+        self.options.set_default_name(handler.name());
         self.register(erase_handler(handler), WorkerKind::Task)
     }
 
@@ -148,7 +156,8 @@ impl<O: 'static> Subscribe<'_, O> {
     /// # Errors
     ///
     /// If the informer has stopped, or if called in one of its index functions.
-    pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
+    pub fn blocking_handler(mut self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
+        self.options.set_default_name(handler.name());
         self.register(erase_handler(handler), WorkerKind::Thread)
     }
 
@@ -175,26 +184,24 @@ impl AnyInformer {
         kind: WorkerKind,
         call_lock: Option<CallLock>,
     ) -> Result<Registration, AddHandlerError> {
-        let name = handler.name().into();
         let make_worker = |listener| Some(Worker::new(listener, handler, kind, call_lock));
-        self.join(name, options, make_worker).map(|(_, registration)| registration)
+        self.join(options, make_worker).map(|(_, registration)| registration)
     }
 
     /// Registers a stream.
-    pub(crate) fn add_stream(&self, options: SubscribeOptions) -> Result<AnyEventStream, AddHandlerError> {
-        let (listener, registration) = self.join("stream".into(), options, |_| None)?;
+    pub(crate) fn add_stream(&self, mut options: SubscribeOptions) -> Result<AnyEventStream, AddHandlerError> {
+        options.set_default_name("stream".into());
+        let (listener, registration) = self.join(options, |_| None)?;
         Ok(AnyEventStream::new(listener, registration))
     }
 
     fn join(
         &self,
-        name: Arc<str>,
         options: SubscribeOptions,
         make_worker: impl FnOnce(Arc<Listener>) -> Option<Worker>,
     ) -> Result<(Arc<Listener>, Registration), AddHandlerError> {
-        let SubscribeOptions { name: given, filter, resync, policy } = options;
-        let core = self.core();
-        let name = given.unwrap_or(name);
+        let SubscribeOptions { name, filter, resync, policy } = options;
+        let (core, name) = (self.core(), name.unwrap_or_default());
         // Kept outside, so that a handler that is refused is not dropped under the lock.
         let mut given = Some((filter, make_worker));
         let joined = core.with_apply_lock(|processor| {

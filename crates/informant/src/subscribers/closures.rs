@@ -1,7 +1,7 @@
-//! Handlers made of closures: one for each type of event, or one for all.
+//! Handlers made of closures, one for each type of event.
 //!
 //! - **In:** closures, synchronous ones and ones that return a future.
-//! - **Out:** a [`Handler`], or `Closures` or an `EventClosure` that a worker calls without a lock.
+//! - **Out:** a [`Handler`], or `Closures` that a worker calls without a lock.
 //! - **Knows nothing of:** buffers, tasks, panics.
 
 use std::{fmt, panic::Location};
@@ -9,7 +9,7 @@ use std::{fmt, panic::Location};
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 
-use super::{CallHandler, EventHandler, handler::EventFuture};
+use super::{AnyHandler, EventHandler, handler::EventFuture};
 use crate::{Cached, Deleted, Event, Origin, object::Erased};
 
 /// A handler made of closures. Events without a closure are ignored.
@@ -41,24 +41,16 @@ pub struct Handler<O> {
     made_at: &'static Location<'static>,
 }
 
-/// One closure for each type of event, called by the worker that owns them.
+/// One closure for each type of event.
 pub(crate) struct Closures<O> {
     on_add: Option<OnAdd<O>>,
     on_update: Option<OnUpdate<O>>,
     on_delete: Option<OnDelete<O>>,
     on_resync: Option<OnResync<O>>,
     on_synced: Option<OnSynced>,
-    made_at: &'static Location<'static>,
-}
-
-/// One closure for all types of events, called by the worker that owns it.
-pub(crate) struct EventClosure<O> {
-    on_event: OnEvent<O>,
-    made_at: &'static Location<'static>,
 }
 
 // A synchronous closure is stored as one that returns no future.
-type OnEvent<O> = Box<dyn FnMut(Event<O>) -> Option<EventFuture> + Send>;
 type OnAdd<O> = Box<dyn FnMut(&Cached<O>, Origin) -> Option<EventFuture> + Send>;
 type OnUpdate<O> = Box<dyn FnMut(&Cached<O>, &Cached<O>) -> Option<EventFuture> + Send>;
 type OnDelete<O> = Box<dyn FnMut(&Deleted<O>) -> Option<EventFuture> + Send>;
@@ -127,7 +119,7 @@ impl<O: 'static> EventHandler<O> for Handler<O> {
     }
 
     fn name(&self) -> String {
-        name_of(self.made_at)
+        name_at(self.made_at)
     }
 }
 
@@ -152,10 +144,19 @@ macro_rules! setters {
 }
 
 impl<O: 'static> Closures<O> {
-    #[track_caller]
     pub(crate) fn new() -> Self {
-        let made_at = Location::caller();
-        Self { on_add: None, on_update: None, on_delete: None, on_resync: None, on_synced: None, made_at }
+        Self { on_add: None, on_update: None, on_delete: None, on_resync: None, on_synced: None }
+    }
+
+    /// A handler that calls them without a lock.
+    pub(crate) fn into_handler(mut self) -> AnyHandler {
+        Box::new(move |event: &Event<Erased>| match event {
+            Event::Added { object, origin } => self.call_add(object.typed_ref(), *origin),
+            Event::Updated { old, new } => self.call_update(old.typed_ref(), new.typed_ref()),
+            Event::Resynced(object) => self.call_resync(object.typed_ref()),
+            Event::Deleted(deleted) => self.call_delete(&deleted.clone().typed()),
+            Event::Synced => self.call_synced(),
+        })
     }
 
     setters!(on_add, on_add_async, (object: &Cached<O> => Cached<O>, origin: Origin => Origin));
@@ -188,53 +189,8 @@ impl<O: 'static> Closures<O> {
     }
 }
 
-impl<O: 'static> CallHandler for Closures<O> {
-    fn call(&mut self, event: &Event<Erased>) -> Option<EventFuture> {
-        match event {
-            Event::Added { object, origin } => self.call_add(object.typed_ref(), *origin),
-            Event::Updated { old, new } => self.call_update(old.typed_ref(), new.typed_ref()),
-            Event::Resynced(object) => self.call_resync(object.typed_ref()),
-            Event::Deleted(deleted) => self.call_delete(&deleted.clone().typed()),
-            Event::Synced => self.call_synced(),
-        }
-    }
-
-    fn name(&self) -> String {
-        name_of(self.made_at)
-    }
-}
-
-impl<O: 'static> EventClosure<O> {
-    #[track_caller]
-    pub(crate) fn new(mut callback: impl FnMut(Event<O>) + Send + 'static) -> Self {
-        let on_event = Box::new(move |event| {
-            callback(event);
-            None
-        });
-        Self { on_event, made_at: Location::caller() }
-    }
-
-    #[track_caller]
-    pub(crate) fn new_async<F>(mut callback: impl FnMut(Event<O>) -> F + Send + 'static) -> Self
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let on_event = Box::new(move |event| Some(callback(event).boxed()));
-        Self { on_event, made_at: Location::caller() }
-    }
-}
-
-impl<O: 'static> CallHandler for EventClosure<O> {
-    fn call(&mut self, event: &Event<Erased>) -> Option<EventFuture> {
-        (self.on_event)(event.clone().typed())
-    }
-
-    fn name(&self) -> String {
-        name_of(self.made_at)
-    }
-}
-
-fn name_of(made_at: &Location<'_>) -> String {
+/// The name of a handler that has only its place in the code.
+pub(crate) fn name_at(made_at: &Location<'_>) -> String {
     format!("handler at {made_at}")
 }
 

@@ -157,7 +157,7 @@ impl Delivery<'_> {
             }
             if let Some(event) = received {
                 group.given += 1;
-                if let Some(future) = self.handler.call(&event) {
+                if let Some(future) = (self.handler)(&event) {
                     return Some(future);
                 }
             }
