@@ -166,15 +166,18 @@ impl<O: 'static> Closures<O> {
     setters!(on_synced, on_synced_async, ());
 
     fn call_add(&mut self, object: &Cached<O>, origin: Origin) -> Option<EventFuture> {
-        self.on_add.as_mut().and_then(|callback| callback(object, origin))
+        let callback = self.on_add.as_mut()?;
+        callback(object, origin)
     }
 
     fn call_update(&mut self, old: &Cached<O>, new: &Cached<O>) -> Option<EventFuture> {
-        self.on_update.as_mut().and_then(|callback| callback(old, new))
+        let callback = self.on_update.as_mut()?;
+        callback(old, new)
     }
 
     fn call_delete(&mut self, deleted: &Deleted<O>) -> Option<EventFuture> {
-        self.on_delete.as_mut().and_then(|callback| callback(deleted))
+        let callback = self.on_delete.as_mut()?;
+        callback(deleted)
     }
 
     fn call_resync(&mut self, object: &Cached<O>) -> Option<EventFuture> {
@@ -185,7 +188,8 @@ impl<O: 'static> Closures<O> {
     }
 
     fn call_synced(&mut self) -> Option<EventFuture> {
-        self.on_synced.as_mut().and_then(|callback| callback())
+        let callback = self.on_synced.as_mut()?;
+        callback()
     }
 }
 
