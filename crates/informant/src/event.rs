@@ -68,6 +68,14 @@ pub enum Event<O> {
     Synced,
 }
 
+/// An event on its way from the cache to the handlers, with the state by which filters and coalescing judge a delete.
+#[derive(Debug, Clone)]
+pub(crate) struct CacheEvent {
+    pub(crate) event: Event<Erased>,
+    /// Of a delete, the state that handlers received last, unless it is the state in the event.
+    last_received: Option<Cached<Erased>>,
+}
+
 impl<O> Event<O> {
     /// The state of the object after this event; `None` for [`Synced`](Self::Synced).
     pub fn object(&self) -> Option<&Cached<O>> {
@@ -81,6 +89,33 @@ impl<O> Event<O> {
     /// The key of the object; `None` for [`Synced`](Self::Synced).
     pub fn key(&self) -> Option<&Key> {
         self.object().map(Cached::key)
+    }
+
+    /// Whether the object was deleted.
+    pub(crate) fn is_delete(&self) -> bool {
+        matches!(self, Self::Deleted(_))
+    }
+
+    /// Whether the event replays an object that has not changed.
+    pub(crate) fn is_resync(&self) -> bool {
+        matches!(self, Self::Resynced(_))
+    }
+}
+
+impl CacheEvent {
+    pub(crate) fn deleted(deleted: Deleted<Erased>, last_received: Cached<Erased>) -> Self {
+        Self { event: Event::Deleted(deleted), last_received: Some(last_received) }
+    }
+
+    /// Of a delete, the state that handlers received last; of any other event, its [object](Event::object).
+    pub(crate) fn last_received(&self) -> Option<&Cached<Erased>> {
+        self.last_received.as_ref().or_else(|| self.event.object())
+    }
+}
+
+impl From<Event<Erased>> for CacheEvent {
+    fn from(event: Event<Erased>) -> Self {
+        Self { event, last_received: None }
     }
 }
 

@@ -6,9 +6,58 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
+use smallvec::SmallVec;
+use tracing::error;
+
 thread_local! {
     /// The number of destructors that have panicked inside [`drop_in_place_catching`] on this thread.
     static PANICKED_DROPS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Values whose destructors may be users' code: they are collected while a lock is held, and dropped after it was released.
+///
+/// The values are dropped one by one, so a destructor that panics does not keep the others from running. Up to two values need no
+/// allocation.
+#[must_use = "the values must be dropped after the lock was released"]
+pub(crate) struct DeferredDrop<T> {
+    values: SmallVec<[T; 2]>,
+}
+
+impl<T> DeferredDrop<T> {
+    pub(crate) fn push(&mut self, value: T) {
+        self.values.push(value);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Drops all values now, as [`drop_catching`] does; `log` is called for each value that panics.
+    pub(crate) fn drop_catching(mut self, log: impl FnMut(&str)) -> u64 {
+        self.drop_values(log)
+    }
+
+    fn drop_values(&mut self, mut log: impl FnMut(&str)) -> u64 {
+        self.values.drain(..).map(|value| drop_catching(value, &mut log)).sum()
+    }
+}
+
+impl<T> Drop for DeferredDrop<T> {
+    fn drop(&mut self) {
+        self.drop_values(|panic| error!(error = panic, "a destructor panicked"));
+    }
+}
+
+impl<T> Default for DeferredDrop<T> {
+    fn default() -> Self {
+        Self { values: SmallVec::new() }
+    }
+}
+
+impl<T> Extend<T> for DeferredDrop<T> {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, values: I) {
+        self.values.extend(values);
+    }
 }
 
 /// Runs a function; if it panics, returns the panic's message.
@@ -51,4 +100,27 @@ fn message_of(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("no message").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deferred_drop_drops_every_value_although_destructors_panic() {
+        struct Panics(u32);
+
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                panic!("value {}", self.0);
+            }
+        }
+
+        let (mut values, mut log) = (DeferredDrop::default(), Vec::new());
+        values.extend((0..3).map(Panics));
+
+        let panics = values.drop_catching(|panic| log.push(panic.to_owned()));
+
+        assert_eq!((panics, log), (3, vec!["value 0".to_owned(), "value 1".into(), "value 2".into()]));
+    }
 }

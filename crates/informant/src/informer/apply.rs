@@ -6,13 +6,13 @@
 
 use super::relist_order::deletes_first;
 use crate::{
-    Cached, Deleted, Origin,
+    Cached, Deleted, Event, Origin,
     delta::Delta,
+    event::CacheEvent,
     metrics::Tally,
     object::Erased,
     queue::Batch,
     store::{Applied, Indexer, Lister, Replacement, WriteBatch},
-    subscribers::Notice,
 };
 
 /// The settings of an informer that decide how changes are applied.
@@ -28,22 +28,14 @@ pub(super) struct ApplyOptions {
 #[derive(Default)]
 pub(super) struct Outcome {
     /// The adds of the initial list.
-    pub(super) initial: Vec<Notice>,
+    pub(super) initial: Vec<CacheEvent>,
     /// All later changes.
-    pub(super) live: Vec<Notice>,
+    pub(super) live: Vec<CacheEvent>,
     pub(super) tally: Tally,
     pub(super) index_panics: usize,
 }
 
-/// One delta of the batch.
-struct Step<'a> {
-    delta: &'a Delta<Erased>,
-    origin: Origin,
-    /// The cached object, if it is in the state that the delta has. Then nothing is written.
-    unchanged: Option<Cached<Erased>>,
-}
-
-/// Applies a batch to the cache, all writes at once, and derives the events.
+/// Applies a batch to the cache, all deltas at once, and derives the events.
 pub(super) fn apply(
     batch: &Batch<Erased>,
     cache: &Indexer<Erased>,
@@ -51,27 +43,19 @@ pub(super) fn apply(
     options: ApplyOptions,
 ) -> Outcome {
     let mut writes = WriteBatch::with_capacity(batch.items().len());
-    let mut steps = Vec::with_capacity(batch.items().len());
     for item in batch.items() {
-        let mut origin = item.origin();
         for (position, delta) in item.deltas().iter().enumerate() {
-            let unchanged = match delta {
-                // A listed object that the cache holds in the same state is not written and not indexed again.
-                Delta::Replaced(object) | Delta::Sync(object) if position == 0 => stored(lister, object, options),
-                Delta::Added(_) | Delta::Updated(_) | Delta::Replaced(_) | Delta::Sync(_) | Delta::Deleted(_) => None,
-            };
             match delta {
                 Delta::Deleted(deleted) => writes.remove(deleted.key().clone()),
+                Delta::Replaced(object) | Delta::Sync(object) if position == 0 => match stored(lister, object, options)
+                {
+                    // A listed object that the cache holds in the same state is not written and not indexed again.
+                    Some(stored) => writes.keep(stored),
+                    None => writes.upsert(object.clone()),
+                },
                 Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
-                    if unchanged.is_none() {
-                        writes.upsert(object.clone());
-                    }
+                    writes.upsert(object.clone());
                 }
-            }
-            steps.push(Step { delta, origin, unchanged });
-            // Later deltas of the object are not part of the initial list.
-            if !delta.is_deleted() {
-                origin = Origin::Live;
             }
         }
     }
@@ -81,13 +65,7 @@ pub(super) fn apply(
     if options.trusts_versions {
         writes.keep_same_states();
     }
-    let is_nothing_new = writes.is_empty() && batch.version().is_none();
-    // INV-A1: one replacement for each step that writes, in the same order.
-    let Applied { replacements, index_panics } = match is_nothing_new {
-        true => Applied { replacements: Vec::new(), index_panics: Vec::new() },
-        false => cache.apply(writes),
-    };
-    Outcome::of(steps, replacements, index_panics.len(), options)
+    Outcome::of(batch, cache.apply(writes), options)
 }
 
 /// Returns the cached object if it is in the same state as this one.
@@ -98,26 +76,25 @@ fn stored(lister: &Lister<Erased>, object: &Cached<Erased>, options: ApplyOption
 }
 
 impl Outcome {
-    fn of(
-        steps: Vec<Step<'_>>,
-        replacements: Vec<Replacement<Erased>>,
-        index_panics: usize,
-        options: ApplyOptions,
-    ) -> Self {
-        let mut replacements = replacements.into_iter();
-        let mut outcome = Self { index_panics, ..Self::default() };
+    fn of(batch: &Batch<Erased>, applied: Applied<Erased>, options: ApplyOptions) -> Self {
+        // INV-A1: one replacement for each delta, in the same order.
+        let mut replacements = applied.replacements.into_iter();
+        let mut outcome = Self { index_panics: applied.index_panics.len(), ..Self::default() };
         // Positions in `outcome.live` of the adds and updates of a relist.
         let mut listed = Vec::new();
-        for Step { delta, origin, unchanged } in steps {
-            if let Some(object) = unchanged {
-                outcome.push(Notice::Unchanged(object));
-                continue;
-            }
-            let before = outcome.live.len();
-            outcome.push_events(delta, origin, replacements.next().expect("INV-A1"), options);
-            let is_listed = matches!(delta, Delta::Replaced(_) | Delta::Sync(_));
-            if is_listed && outcome.live.len() > before {
-                listed.push(outcome.live.len() - 1);
+        for item in batch.items() {
+            let mut origin = item.origin();
+            for delta in item.deltas() {
+                let before = outcome.live.len();
+                outcome.push_events(delta, origin, replacements.next().expect("INV-A1"), options);
+                let is_change = outcome.live.last().is_some_and(|last| !last.event.is_resync());
+                if matches!(delta, Delta::Replaced(_) | Delta::Sync(_)) && is_change && outcome.live.len() > before {
+                    listed.push(outcome.live.len() - 1);
+                }
+                // Later deltas of the object are not part of the initial list.
+                if !delta.is_deleted() {
+                    origin = Origin::Live;
+                }
             }
         }
         if !listed.is_empty() && outcome.tally.deleted > 0 {
@@ -126,7 +103,7 @@ impl Outcome {
         outcome
     }
 
-    /// Translates one cache write into the events that handlers receive.
+    /// Translates one replacement in the cache into the events that handlers receive.
     fn push_events(
         &mut self,
         delta: &Delta<Erased>,
@@ -135,49 +112,50 @@ impl Outcome {
         options: ApplyOptions,
     ) {
         match (old, new) {
-            (None, Some(object)) => self.push(Notice::Added { object, origin }),
+            (None, Some(object)) => self.push(Event::Added { object, origin }.into()),
             (Some(old), Some(new)) => {
                 if !old.identity().may_be_same_incarnation(new.uid()) && !options.recreated_as_update {
-                    let deleted = Deleted::Missed { last_known: old.clone() };
-                    self.push(Notice::Deleted { deleted, last: old });
-                    self.push(Notice::Added { object: new, origin });
+                    self.push(Event::Deleted(Deleted::Missed { last_known: old }).into());
+                    self.push(Event::Added { object: new, origin }.into());
                 } else if Cached::ptr_eq(&old, &new) {
-                    self.push(Notice::Unchanged(new));
+                    self.push(Event::Resynced(new).into());
                 } else {
-                    self.push(Notice::Updated { old, new });
+                    self.push(Event::Updated { old, new }.into());
                 }
             }
             (Some(last), None) => {
-                let final_state = match delta {
-                    // If the deleted state is of another incarnation, the delete of the cached one was missed.
-                    Delta::Deleted(deleted) => Some(deleted.clone())
-                        .filter(|deleted| last.identity().may_be_same_incarnation(deleted.object().uid())),
-                    Delta::Added(_) | Delta::Updated(_) | Delta::Replaced(_) | Delta::Sync(_) => None,
+                let deleted = match delta {
+                    Delta::Deleted(deleted) if last.identity().may_be_same_incarnation(deleted.object().uid()) => {
+                        deleted.clone()
+                    }
+                    // The deleted state is of another incarnation, so the delete of the cached one was missed.
+                    Delta::Deleted(_) | Delta::Added(_) | Delta::Updated(_) | Delta::Replaced(_) | Delta::Sync(_) => {
+                        Deleted::Missed { last_known: last.clone() }
+                    }
                 };
-                let deleted = final_state.unwrap_or_else(|| Deleted::Missed { last_known: last.clone() });
-                self.push(Notice::Deleted { deleted, last });
+                self.push(CacheEvent::deleted(deleted, last));
             }
             // The cache does not have the deleted object, so no handler has it.
             (None, None) => {}
         }
     }
 
-    fn push(&mut self, notice: Notice) {
-        let count = match &notice {
-            Notice::Added { .. } => &mut self.tally.added,
-            Notice::Updated { .. } => &mut self.tally.updated,
-            Notice::Unchanged(_) => &mut self.tally.unchanged,
-            Notice::Deleted { .. } => &mut self.tally.deleted,
-            Notice::Synced => return,
+    fn push(&mut self, event: CacheEvent) {
+        let count = match &event.event {
+            Event::Added { .. } => &mut self.tally.added,
+            Event::Updated { .. } => &mut self.tally.updated,
+            Event::Resynced(_) => &mut self.tally.unchanged,
+            Event::Deleted(_) => &mut self.tally.deleted,
+            Event::Synced => return,
         };
         *count += 1;
-        match &notice {
-            Notice::Added { origin: Origin::InitialList, .. } => self.initial.push(notice),
-            Notice::Added { origin: Origin::Live, .. }
-            | Notice::Updated { .. }
-            | Notice::Unchanged(_)
-            | Notice::Deleted { .. }
-            | Notice::Synced => self.live.push(notice),
+        match &event.event {
+            Event::Added { origin: Origin::InitialList, .. } => self.initial.push(event),
+            Event::Added { origin: Origin::Live, .. }
+            | Event::Updated { .. }
+            | Event::Resynced(_)
+            | Event::Deleted(_)
+            | Event::Synced => self.live.push(event),
         }
     }
 }

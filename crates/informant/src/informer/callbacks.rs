@@ -4,12 +4,12 @@
 //! - **Out:** a handler made of them, which is registered with an informer or a view.
 //! - **Knows nothing of:** how handlers are called.
 
-use std::fmt;
+use std::{fmt, panic::Location};
 
 use super::{AddHandlerError, SharedInformer, Subscribe};
 use crate::{
     Cached, Deleted, Origin,
-    subscribers::{Closures, Place, Registration},
+    subscribers::{Closures, Registration, WorkerKind, name_at},
 };
 
 /// Callbacks that are about to be registered; from [`Subscribe::on_add`], [`on_add_async`](Subscribe::on_add_async) and the other
@@ -112,173 +112,68 @@ pub struct Callbacks<'a, O, T = SharedInformer<O>> {
     pub(crate) closures: Closures<O>,
 }
 
-impl<'a, O: 'static, T> Subscribe<'a, O, T> {
-    /// Calls `callback` with each object that is added, and whether the object is part of the initial list; see [`Callbacks`].
-    #[track_caller]
-    pub fn on_add(self, callback: impl FnMut(&Cached<O>, Origin) + Send + 'static) -> Callbacks<'a, O, T> {
-        Callbacks::new(self).on_add(callback)
-    }
+/// Defines the methods of [`Subscribe`] and [`Callbacks`] that set a callback. Each line names a method and the arguments of its
+/// callback, the same of its async form, and when the callback is called.
+macro_rules! callbacks {
+    ($($on:ident($($borrowed:ty),*), $on_async:ident($($owned:ty),*): $when:literal, $default:literal;)*) => {
+        impl<'a, O: 'static, T> Subscribe<'a, O, T> {
+            $(
+                #[doc = concat!("Calls `callback` ", $when, "; see [`Callbacks`].")]
+                #[track_caller]
+                pub fn $on(self, callback: impl FnMut($($borrowed),*) + Send + 'static) -> Callbacks<'a, O, T> {
+                    Callbacks::new(self).$on(callback)
+                }
 
-    /// Calls `callback` with the old and the new state of each object that changes; see [`Callbacks`].
-    #[track_caller]
-    pub fn on_update(self, callback: impl FnMut(&Cached<O>, &Cached<O>) + Send + 'static) -> Callbacks<'a, O, T> {
-        Callbacks::new(self).on_update(callback)
-    }
+                #[doc = concat!("Calls `callback` ", $when, ", and awaits the future that it returns; see")]
+                /// [async callbacks](Callbacks#async-callbacks).
+                #[track_caller]
+                pub fn $on_async<F>(self, callback: impl FnMut($($owned),*) -> F + Send + 'static) -> Callbacks<'a, O, T>
+                where
+                    F: Future<Output = ()> + Send + 'static,
+                {
+                    Callbacks::new(self).$on_async(callback)
+                }
+            )*
+        }
 
-    /// Calls `callback` with each object that is deleted; see [`Callbacks`].
-    #[track_caller]
-    pub fn on_delete(self, callback: impl FnMut(&Deleted<O>) + Send + 'static) -> Callbacks<'a, O, T> {
-        Callbacks::new(self).on_delete(callback)
-    }
+        impl<O: 'static, T> Callbacks<'_, O, T> {
+            $(
+                #[doc = concat!("Calls `callback` ", $when, ".", $default)]
+                pub fn $on(mut self, callback: impl FnMut($($borrowed),*) + Send + 'static) -> Self {
+                    self.closures.$on(callback);
+                    self
+                }
 
-    /// Calls `callback` with each object that a resync replays; see [`Callbacks`].
-    #[track_caller]
-    pub fn on_resync(self, callback: impl FnMut(&Cached<O>) + Send + 'static) -> Callbacks<'a, O, T> {
-        Callbacks::new(self).on_resync(callback)
-    }
+                #[doc = concat!("Calls `callback` ", $when, ", and awaits the future that it returns.", $default)]
+                pub fn $on_async<F>(mut self, callback: impl FnMut($($owned),*) -> F + Send + 'static) -> Self
+                where
+                    F: Future<Output = ()> + Send + 'static,
+                {
+                    self.closures.$on_async(callback);
+                    self
+                }
+            )*
+        }
+    };
+}
 
-    /// Calls `callback` once, after the last object of the initial list; see [`Callbacks`].
-    #[track_caller]
-    pub fn on_synced(self, callback: impl FnMut() + Send + 'static) -> Callbacks<'a, O, T> {
-        Callbacks::new(self).on_synced(callback)
-    }
-
-    /// Calls `callback` with each object that is added, and whether the object is part of the initial list, and awaits the future that it returns; see [async
-    /// callbacks](Callbacks#async-callbacks).
-    #[track_caller]
-    pub fn on_add_async<F>(self, callback: impl FnMut(Cached<O>, Origin) -> F + Send + 'static) -> Callbacks<'a, O, T>
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        Callbacks::new(self).on_add_async(callback)
-    }
-
-    /// Calls `callback` with the old and the new state of each object that changes, and awaits the future that it returns; see [async
-    /// callbacks](Callbacks#async-callbacks).
-    #[track_caller]
-    pub fn on_update_async<F>(
-        self,
-        callback: impl FnMut(Cached<O>, Cached<O>) -> F + Send + 'static,
-    ) -> Callbacks<'a, O, T>
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        Callbacks::new(self).on_update_async(callback)
-    }
-
-    /// Calls `callback` with each object that is deleted, and awaits the future that it returns; see [async
-    /// callbacks](Callbacks#async-callbacks).
-    #[track_caller]
-    pub fn on_delete_async<F>(self, callback: impl FnMut(Deleted<O>) -> F + Send + 'static) -> Callbacks<'a, O, T>
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        Callbacks::new(self).on_delete_async(callback)
-    }
-
-    /// Calls `callback` with each object that a resync replays, and awaits the future that it returns; see [async
-    /// callbacks](Callbacks#async-callbacks).
-    #[track_caller]
-    pub fn on_resync_async<F>(self, callback: impl FnMut(Cached<O>) -> F + Send + 'static) -> Callbacks<'a, O, T>
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        Callbacks::new(self).on_resync_async(callback)
-    }
-
-    /// Calls `callback` once, after the last object of the initial list, and awaits the future that it returns; see [async
-    /// callbacks](Callbacks#async-callbacks).
-    #[track_caller]
-    pub fn on_synced_async<F>(self, callback: impl FnMut() -> F + Send + 'static) -> Callbacks<'a, O, T>
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        Callbacks::new(self).on_synced_async(callback)
-    }
+callbacks! {
+    on_add(&Cached<O>, Origin), on_add_async(Cached<O>, Origin):
+        "with each object that is added, and whether the object is part of the initial list", "";
+    on_update(&Cached<O>, &Cached<O>), on_update_async(Cached<O>, Cached<O>):
+        "with the old and the new state of each object that changes", "";
+    on_delete(&Deleted<O>), on_delete_async(Deleted<O>): "with each object that is deleted", "";
+    on_resync(&Cached<O>), on_resync_async(Cached<O>): "with each object that a resync replays",
+        " Default: calls the callback for updates with the object as old and new state.";
+    on_synced(), on_synced_async(): "once, after the last object of the initial list", "";
 }
 
 impl<'a, O: 'static, T> Callbacks<'a, O, T> {
     /// Without a [name](Subscribe::named), the handler has the caller's place in the code as its name.
     #[track_caller]
-    fn new(subscribe: Subscribe<'a, O, T>) -> Self {
+    fn new(mut subscribe: Subscribe<'a, O, T>) -> Self {
+        subscribe.options.set_default_name(name_at(Location::caller()));
         Self { subscribe, closures: Closures::new() }
-    }
-
-    /// Calls `callback` with each object that is added, and whether the object is part of the initial list.
-    pub fn on_add(mut self, callback: impl FnMut(&Cached<O>, Origin) + Send + 'static) -> Self {
-        self.closures.on_add(callback);
-        self
-    }
-
-    /// Calls `callback` with the old and the new state of each object that changes.
-    pub fn on_update(mut self, callback: impl FnMut(&Cached<O>, &Cached<O>) + Send + 'static) -> Self {
-        self.closures.on_update(callback);
-        self
-    }
-
-    /// Calls `callback` with each object that is deleted.
-    pub fn on_delete(mut self, callback: impl FnMut(&Deleted<O>) + Send + 'static) -> Self {
-        self.closures.on_delete(callback);
-        self
-    }
-
-    /// Calls `callback` with each object that a resync replays. Default: calls the callback for updates with the object
-    /// as old and new state.
-    pub fn on_resync(mut self, callback: impl FnMut(&Cached<O>) + Send + 'static) -> Self {
-        self.closures.on_resync(callback);
-        self
-    }
-
-    /// Calls `callback` once, after the last object of the initial list.
-    pub fn on_synced(mut self, callback: impl FnMut() + Send + 'static) -> Self {
-        self.closures.on_synced(callback);
-        self
-    }
-
-    /// Calls `callback` with each object that is added, and whether the object is part of the initial list, and awaits the future that it returns.
-    pub fn on_add_async<F>(mut self, callback: impl FnMut(Cached<O>, Origin) -> F + Send + 'static) -> Self
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        self.closures.on_add_async(callback);
-        self
-    }
-
-    /// Calls `callback` with the old and the new state of each object that changes, and awaits the future that it returns.
-    pub fn on_update_async<F>(mut self, callback: impl FnMut(Cached<O>, Cached<O>) -> F + Send + 'static) -> Self
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        self.closures.on_update_async(callback);
-        self
-    }
-
-    /// Calls `callback` with each object that is deleted, and awaits the future that it returns.
-    pub fn on_delete_async<F>(mut self, callback: impl FnMut(Deleted<O>) -> F + Send + 'static) -> Self
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        self.closures.on_delete_async(callback);
-        self
-    }
-
-    /// Calls `callback` with each object that a resync replays, and awaits the future that it returns. Default: calls the callback for updates with the object
-    /// as old and new state.
-    pub fn on_resync_async<F>(mut self, callback: impl FnMut(Cached<O>) -> F + Send + 'static) -> Self
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        self.closures.on_resync_async(callback);
-        self
-    }
-
-    /// Calls `callback` once, after the last object of the initial list, and awaits the future that it returns.
-    pub fn on_synced_async<F>(mut self, callback: impl FnMut() -> F + Send + 'static) -> Self
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        self.closures.on_synced_async(callback);
-        self
     }
 }
 
@@ -289,7 +184,7 @@ impl<O: 'static> Callbacks<'_, O> {
     ///
     /// If the informer has stopped, or if called in one of its index functions.
     pub fn register(self) -> Result<Registration, AddHandlerError> {
-        self.register_at(Place::Task)
+        self.subscribe.register(self.closures.into_handler(), WorkerKind::Task)
     }
 
     /// Registers the callbacks. A thread of their own calls them, so they may block. It also runs the futures of async callbacks, which
@@ -299,12 +194,7 @@ impl<O: 'static> Callbacks<'_, O> {
     ///
     /// If the informer has stopped, or if called in one of its index functions.
     pub fn register_blocking(self) -> Result<Registration, AddHandlerError> {
-        self.register_at(Place::Thread)
-    }
-
-    fn register_at(self, place: Place) -> Result<Registration, AddHandlerError> {
-        let Self { subscribe, closures } = self;
-        subscribe.target.informer.add_handler(Box::new(closures), subscribe.options, place, None)
+        self.subscribe.register(self.closures.into_handler(), WorkerKind::Thread)
     }
 }
 

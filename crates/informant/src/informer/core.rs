@@ -28,7 +28,7 @@ use crate::{
     panics,
     queue::Queue,
     store::{Indexer, Lister},
-    subscribers::{Caller, Ended, Leftovers, Listener, SharedProcessor, Workers, do_as},
+    subscribers::{Caller, CloseReason, Listener, SharedProcessor, Workers, do_as},
 };
 
 /// The state of one informer that its handles, its task and its listeners' registrations share.
@@ -120,11 +120,10 @@ impl Core {
         let mut processor = apply_lock.try_borrow_mut().map_err(|_| InsideApplyLock)?;
         let result = do_as(self.caller(), || act(&mut processor));
         *self.check_period.lock() = processor.check_period();
-        let Leftovers { listeners, events } = processor.take_leftovers();
+        let removed = processor.take_removed();
         drop(processor);
         drop(apply_lock);
-        self.drop_catching_panics(listeners);
-        self.drop_catching_panics(events);
+        removed.drop_catching(|panic| self.log_drop_panic(panic));
         Ok(result)
     }
 
@@ -140,10 +139,12 @@ impl Core {
     /// Drops values that hold users' code, one by one; a panic of a destructor is logged. Call it without a lock.
     pub(super) fn drop_catching_panics<T>(&self, values: impl IntoIterator<Item = T>) {
         for value in values {
-            panics::drop_catching(value, |panic| {
-                error!(informer = &*self.name, error = panic, "an object or a handler panicked when it was dropped");
-            });
+            panics::drop_catching(value, |panic| self.log_drop_panic(panic));
         }
+    }
+
+    fn log_drop_panic(&self, panic: &str) {
+        error!(informer = &*self.name, error = panic, "an object or a handler panicked when it was dropped");
     }
 
     pub(super) fn check_period(&self) -> Option<Duration> {
@@ -239,7 +240,7 @@ impl Core {
     /// Closes all listeners and the cache: no event is delivered and no write happens any more. The informer is stopping.
     pub(super) fn close(&self) {
         let listeners = self.with_apply_lock(SharedProcessor::close).unwrap_or_default();
-        listeners.iter().for_each(|listener| listener.close(Ended::Stopped));
+        listeners.iter().for_each(|listener| listener.close(CloseReason::Stopped));
         self.drop_catching_panics(listeners);
         let was_open = self.phase.lock().close();
         self.indexer.stop();

@@ -4,12 +4,15 @@
 //! - **Out:** a handler made of it, which is registered with an informer or a view.
 //! - **Knows nothing of:** how handlers are called.
 
-use std::fmt;
+use std::{fmt, panic::Location};
+
+use futures_util::FutureExt;
 
 use super::{AddHandlerError, SharedInformer, Subscribe};
 use crate::{
     Event,
-    subscribers::{EventClosure, Place, Registration},
+    object::Erased,
+    subscribers::{AnyHandler, Registration, WorkerKind, name_at},
 };
 
 /// A callback for all events that is about to be registered; from [`Subscribe::on_event`] and
@@ -19,7 +22,7 @@ use crate::{
 #[must_use = "the callback is not called before `register` or `register_blocking`"]
 pub struct EventCallback<'a, O, T = SharedInformer<O>> {
     pub(crate) subscribe: Subscribe<'a, O, T>,
-    pub(crate) closure: EventClosure<O>,
+    pub(crate) handler: AnyHandler,
 }
 
 impl<'a, O: 'static, T> Subscribe<'a, O, T> {
@@ -64,8 +67,12 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     /// # }
     /// ```
     #[track_caller]
-    pub fn on_event(self, callback: impl FnMut(Event<O>) + Send + 'static) -> EventCallback<'a, O, T> {
-        EventCallback { subscribe: self, closure: EventClosure::new(callback) }
+    pub fn on_event(self, mut callback: impl FnMut(Event<O>) + Send + 'static) -> EventCallback<'a, O, T> {
+        let handler = move |event: &Event<Erased>| {
+            callback(event.clone().typed());
+            None
+        };
+        EventCallback::new(self, Box::new(handler))
     }
 
     /// Calls `callback` with each event, and awaits the future that it returns before the next event is delivered; see [async
@@ -103,11 +110,21 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     /// # }
     /// ```
     #[track_caller]
-    pub fn on_event_async<F>(self, callback: impl FnMut(Event<O>) -> F + Send + 'static) -> EventCallback<'a, O, T>
+    pub fn on_event_async<F>(self, mut callback: impl FnMut(Event<O>) -> F + Send + 'static) -> EventCallback<'a, O, T>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        EventCallback { subscribe: self, closure: EventClosure::new_async(callback) }
+        let handler = move |event: &Event<Erased>| Some(callback(event.clone().typed()).boxed());
+        EventCallback::new(self, Box::new(handler))
+    }
+}
+
+impl<'a, O, T> EventCallback<'a, O, T> {
+    /// Without a [name](Subscribe::named), the handler has the caller's place in the code as its name.
+    #[track_caller]
+    fn new(mut subscribe: Subscribe<'a, O, T>, handler: AnyHandler) -> Self {
+        subscribe.options.set_default_name(name_at(Location::caller()));
+        Self { subscribe, handler }
     }
 }
 
@@ -118,7 +135,7 @@ impl<O: 'static> EventCallback<'_, O> {
     ///
     /// If the informer has stopped, or if called in one of its index functions.
     pub fn register(self) -> Result<Registration, AddHandlerError> {
-        self.register_at(Place::Task)
+        self.subscribe.register(self.handler, WorkerKind::Task)
     }
 
     /// Registers the callback. A thread of its own calls it and runs its futures, so it may block.
@@ -127,12 +144,7 @@ impl<O: 'static> EventCallback<'_, O> {
     ///
     /// If the informer has stopped, or if called in one of its index functions.
     pub fn register_blocking(self) -> Result<Registration, AddHandlerError> {
-        self.register_at(Place::Thread)
-    }
-
-    fn register_at(self, place: Place) -> Result<Registration, AddHandlerError> {
-        let Self { subscribe, closure } = self;
-        subscribe.target.informer.add_handler(Box::new(closure), subscribe.options, place, None)
+        self.subscribe.register(self.handler, WorkerKind::Thread)
     }
 }
 

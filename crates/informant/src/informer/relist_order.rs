@@ -4,7 +4,7 @@
 //! - **Out:** the same notices; the order within each object does not change.
 //! - **Knows nothing of:** queues, the cache, handlers.
 
-use crate::subscribers::Notice;
+use crate::event::CacheEvent;
 
 /// Sorts the notices of a batch that holds a relist into three phases, each in its original order:
 ///
@@ -17,11 +17,12 @@ use crate::subscribers::Notice;
 /// in phase 2: only adds and updates that were undone within the batch can come before them.
 ///
 /// `listed` are the positions of the relist's adds and updates, ascending. It may be empty if the batch has no events of the watch.
-pub(super) fn deletes_first(notices: Vec<Notice>, listed: &[usize]) -> Vec<Notice> {
-    let end_of_deletes = |notices: &[Notice]| notices.iter().rposition(Notice::is_delete).map_or(0, |last| last + 1);
+pub(super) fn deletes_first(notices: Vec<CacheEvent>, listed: &[usize]) -> Vec<CacheEvent> {
+    let is_delete = |notice: &CacheEvent| notice.event.is_delete();
+    let end_of_deletes = |notices: &[CacheEvent]| notices.iter().rposition(is_delete).map_or(0, |last| last + 1);
     let mut listed = listed.iter().copied().peekable();
     let mut phases = Vec::with_capacity(notices.len());
-    for of_object in notices.chunk_by(|one, next| one.key() == next.key()) {
+    for of_object in notices.chunk_by(|one, next| one.event.key() == next.event.key()) {
         let (start, end) = (phases.len(), phases.len() + of_object.len());
         let first_listed = listed.peek().map_or(end, |position| end.min(*position));
         while listed.next_if(|position| *position < end).is_some() {}
@@ -48,7 +49,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Cached, Deleted, Key, ResourceVersion, Uid,
+        Cached, Deleted, Event, Key, ResourceVersion, Uid,
         delta::{Change, Delta, Relist},
         informer::apply::{ApplyOptions, Outcome, apply},
         object::Erased,
@@ -89,14 +90,16 @@ mod tests {
 
         /// Returns true for a delete of the relist, or an earlier one: of an incarnation that is older than the relist and
         /// that the relist does not have.
-        fn is_delete_of(&self, notice: &Notice) -> bool {
-            let Notice::Deleted { last, .. } = notice else { return false };
+        fn is_delete_of(&self, notice: &CacheEvent) -> bool {
+            let (Event::Deleted(_), Some(last)) = (&notice.event, notice.last_received()) else { return false };
             last.version().compare(&self.version) == Ok(Ordering::Less) && !self.uids.contains(last.uid())
         }
 
         /// Returns true for an add or update of the relist: of a state that the watch has not delivered.
-        fn is_change_of(&self, notice: &Notice, watched: &BTreeSet<String>) -> bool {
-            let (Notice::Added { object, .. } | Notice::Updated { new: object, .. }) = notice else { return false };
+        fn is_change_of(&self, notice: &CacheEvent, watched: &BTreeSet<String>) -> bool {
+            let (Event::Added { object, .. } | Event::Updated { new: object, .. }) = &notice.event else {
+                return false;
+            };
             let is_listed = self.objects.iter().any(|listed| Cached::ptr_eq(listed, object));
             is_listed && !watched.contains(&object.version().to_string())
         }
@@ -108,7 +111,7 @@ mod tests {
         }
 
         fn receive(&mut self, Outcome { initial, live, .. }: Outcome, relists: &[Listed]) {
-            assert!(initial.iter().all(|notice| matches!(notice, Notice::Added { .. })));
+            assert!(initial.iter().all(|notice| matches!(notice.event, Event::Added { .. })));
             let end_of_initial = initial.len();
             let notices: Vec<_> = initial.into_iter().chain(live).collect();
             for (position, notice) in notices.iter().enumerate() {
@@ -120,16 +123,17 @@ mod tests {
                     assert!(
                         !later.iter().any(|later| relist.is_delete_of(later)),
                         "a delete of the relist after its change of {:?}",
-                        notice.key()
+                        notice.event.key()
                     );
                 }
                 // This holds also if the batch has several relists.
-                let is_last = position >= end_of_initial && later.iter().all(|later| later.key() != notice.key());
+                let is_last =
+                    position >= end_of_initial && later.iter().all(|later| later.event.key() != notice.event.key());
                 if is_last && relists.iter().any(|relist| relist.is_change_of(notice, &self.watched)) {
                     assert!(
-                        !later.iter().any(Notice::is_delete),
+                        !later.iter().any(|later| later.event.is_delete()),
                         "a delete after the last change of {:?}",
-                        notice.key()
+                        notice.event.key()
                     );
                 }
             }
@@ -139,28 +143,28 @@ mod tests {
             assert!(cached.iter().all(|(key, object)| Cached::ptr_eq(object, &self.objects[key])));
         }
 
-        fn fold(&mut self, notice: &Notice) {
-            let key = notice.key().unwrap().clone();
+        fn fold(&mut self, notice: &CacheEvent) {
+            let key = notice.event.key().unwrap().clone();
             let before = self.objects.remove(&key);
             let is_before = |object: &Object| before.as_ref().is_some_and(|before| Cached::ptr_eq(before, object));
-            let after = match notice {
-                Notice::Added { object, .. } => {
+            let after = match &notice.event {
+                Event::Added { object, .. } => {
                     assert!(before.is_none(), "{key} is added twice");
                     Some(object)
                 }
-                Notice::Updated { old, new } => {
+                Event::Updated { old, new } => {
                     assert!(is_before(old) && old.version().compare(new.version()) == Ok(Ordering::Less), "{key}");
                     Some(new)
                 }
-                Notice::Unchanged(object) => {
+                Event::Resynced(object) => {
                     assert!(is_before(object), "{key}");
                     Some(object)
                 }
-                Notice::Deleted { last, .. } => {
-                    assert!(is_before(last), "{key}");
+                Event::Deleted(_) => {
+                    assert!(notice.last_received().is_some_and(is_before), "{key}");
                     None
                 }
-                Notice::Synced => unreachable!(),
+                Event::Synced => unreachable!(),
             };
             after.into_iter().for_each(|after| drop(self.objects.insert(key.clone(), after.clone())));
         }

@@ -57,7 +57,7 @@ impl Unstarted {
         // While `apply_lock` is held, so that a listener that is added at the same time gets a worker too.
         let _ = core.with_apply_lock(|processor| {
             core.workers.start(runtime);
-            let works = processor.start().into_iter().filter_map(|listener| listener.begin_work());
+            let works = processor.start().into_iter().filter_map(|listener| listener.take_worker());
             works.for_each(|work| core.workers.run(work));
         });
         let ticks = core.check_period().and_then(Ticks::every);

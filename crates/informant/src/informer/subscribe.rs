@@ -18,8 +18,8 @@ use crate::{
     Cached,
     object::Erased,
     subscribers::{
-        AnyEventStream, AnyHandler, EventHandler, EventStream, Filter, Joined, Listener, Place, Policy, Registration,
-        ResyncRequest, Turn, Work, erase_handler,
+        AnyEventStream, AnyHandler, BufferPolicy, CallLock, EventHandler, EventStream, Filter, Listener, Registration,
+        ResyncRequest, Worker, WorkerKind, erase_handler,
     },
 };
 
@@ -73,12 +73,19 @@ pub(crate) struct SubscribeOptions {
     name: Option<Arc<str>>,
     filter: Option<Filter>,
     resync: ResyncRequest,
-    policy: Policy,
+    policy: BufferPolicy,
+}
+
+impl SubscribeOptions {
+    /// Sets the name that the handler has unless the user has named it.
+    pub(crate) fn set_default_name(&mut self, name: String) {
+        self.name.get_or_insert_with(|| name.into());
+    }
 }
 
 impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     pub(crate) fn new(target: &'a T) -> Self {
-        let (resync, policy) = (ResyncRequest::default(), Policy::Unbounded);
+        let (resync, policy) = (ResyncRequest::default(), BufferPolicy::Unbounded);
         Self {
             target,
             options: SubscribeOptions { name: None, filter: None, resync, policy },
@@ -128,7 +135,7 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     /// Coalesces the waiting events of each object when more than this many events wait: the handler receives the newest state without
     /// those in between, and at most two events of each object wait. Default: no limit, every event is delivered.
     pub fn coalesce_above(mut self, events: usize) -> Self {
-        self.options.policy = Policy::Coalesce { above: events };
+        self.options.policy = BufferPolicy::Coalesce { above: events };
         self
     }
 }
@@ -139,8 +146,9 @@ impl<O: 'static> Subscribe<'_, O> {
     /// # Errors
     ///
     /// If the informer has stopped, or if called in one of its index functions.
-    pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.target.informer.add_handler(erase_handler(handler), self.options, Place::Task, None)
+    pub fn handler(mut self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
+        self.options.set_default_name(handler.name());
+        self.register(erase_handler(handler), WorkerKind::Task)
     }
 
     /// Registers a handler. A thread of its own calls it, so it may block.
@@ -148,8 +156,13 @@ impl<O: 'static> Subscribe<'_, O> {
     /// # Errors
     ///
     /// If the informer has stopped, or if called in one of its index functions.
-    pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.target.informer.add_handler(erase_handler(handler), self.options, Place::Thread, None)
+    pub fn blocking_handler(mut self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
+        self.options.set_default_name(handler.name());
+        self.register(erase_handler(handler), WorkerKind::Thread)
+    }
+
+    pub(super) fn register(self, handler: AnyHandler, kind: WorkerKind) -> Result<Registration, AddHandlerError> {
+        self.target.informer.add_handler(handler, self.options, kind, None)
     }
 
     /// Registers a stream, which returns the events one by one.
@@ -163,60 +176,58 @@ impl<O: 'static> Subscribe<'_, O> {
 }
 
 impl AnyInformer {
-    /// Registers a handler. `turn` is `Some` if the handler is registered with other informers too, whose workers then call it one at a time.
+    /// Registers a handler. `call_lock` is `Some` if the handler is registered with other informers too.
     pub(crate) fn add_handler(
         &self,
         handler: AnyHandler,
         options: SubscribeOptions,
-        place: Place,
-        turn: Option<Turn>,
+        kind: WorkerKind,
+        call_lock: Option<CallLock>,
     ) -> Result<Registration, AddHandlerError> {
-        let name = handler.name().into();
-        let serve = |listener| Some(Work::new(listener, handler, place, turn));
-        self.join(name, options, serve).map(|(_, registration)| registration)
+        let make_worker = |listener| Some(Worker::new(listener, handler, kind, call_lock));
+        self.join(options, make_worker).map(|(_, registration)| registration)
     }
 
     /// Registers a stream.
-    pub(crate) fn add_stream(&self, options: SubscribeOptions) -> Result<AnyEventStream, AddHandlerError> {
-        let (listener, registration) = self.join("stream".into(), options, |_| None)?;
+    pub(crate) fn add_stream(&self, mut options: SubscribeOptions) -> Result<AnyEventStream, AddHandlerError> {
+        options.set_default_name("stream".into());
+        let (listener, registration) = self.join(options, |_| None)?;
         Ok(AnyEventStream::new(listener, registration))
     }
 
     fn join(
         &self,
-        name: Arc<str>,
         options: SubscribeOptions,
-        serve: impl FnOnce(Arc<Listener>) -> Option<Work>,
+        make_worker: impl FnOnce(Arc<Listener>) -> Option<Worker>,
     ) -> Result<(Arc<Listener>, Registration), AddHandlerError> {
-        let SubscribeOptions { name: given, filter, resync, policy } = options;
-        let core = self.core();
-        let name = given.unwrap_or(name);
+        let SubscribeOptions { name, filter, resync, policy } = options;
+        let (core, name) = (self.core(), name.unwrap_or_default());
         // Kept outside, so that a handler that is refused is not dropped under the lock.
-        let mut given = Some((filter, serve));
+        let mut given = Some((filter, make_worker));
         let joined = core.with_apply_lock(|processor| {
             if processor.is_closed() || core.phase.lock().is_stopping() {
                 return None;
             }
-            let (filter, serve) = given.take()?;
+            let (filter, make_worker) = given.take()?;
             let make = |caller| Listener::new(caller, core.unique(name), Arc::clone(&core.name), policy, filter);
-            let joined = processor.join(make, resync, core.lister.list(), Instant::now());
-            core.register(Arc::clone(&joined.listener));
+            let (listener, granted) = processor.join(make, resync, core.lister.list(), Instant::now());
+            core.register(Arc::clone(&listener));
             // Under the same lock, so that the worker neither starts after the stop nor is missed by the start.
-            if let Some(work) = serve(Arc::clone(&joined.listener)) {
-                joined.listener.set_worker(work);
+            if let Some(worker) = make_worker(Arc::clone(&listener)) {
+                listener.set_worker(worker);
             }
             if core.workers.has_started()
-                && let Some(work) = joined.listener.begin_work()
+                && let Some(worker) = listener.take_worker()
             {
-                core.workers.run(work);
+                core.workers.run(worker);
             }
-            Some(joined)
+            Some((listener, granted))
         });
         drop(given);
         // Drops the listeners that have ended.
         drop(core.listeners());
         let informer = || Arc::clone(&core.name);
-        let Joined { listener, resync: granted } = match joined {
+        let (listener, granted) = match joined {
             Ok(Some(joined)) => joined,
             Ok(None) => return Err(AddHandlerError::Stopped { informer: informer() }),
             Err(InsideApplyLock) => return Err(AddHandlerError::InsideIndexFunction { informer: informer() }),

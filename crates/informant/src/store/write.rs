@@ -85,7 +85,7 @@ impl<O> WriteBatch<O> {
     }
 
     /// Adds a write that changes nothing: its result is the object that the cache has already, which is not indexed again.
-    pub(super) fn keep(&mut self, stored: Cached<Erased>) {
+    pub(crate) fn keep(&mut self, stored: Cached<Erased>) {
         self.writes.push(Replacement { old: Some(stored), new: None });
     }
 

@@ -6,17 +6,20 @@
 
 use std::{
     collections::VecDeque,
+    ops::Deref,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    task::Poll,
 };
 
-use super::{Notice, coalesce::Coalesced};
+use super::coalesce::Coalesced;
+use crate::{event::CacheEvent, panics::DeferredDrop};
 
 /// What a buffer does when many events wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Policy {
+pub(crate) enum BufferPolicy {
     /// Keeps all of them.
     Unbounded,
     /// When more than `above` events wait, coalesces those of each object.
@@ -24,7 +27,12 @@ pub(crate) enum Policy {
 }
 
 /// Events that were distributed together. All listeners share them.
-pub(crate) type Batch = Arc<[Notice]>;
+#[derive(Clone)]
+pub(crate) struct EventBatch {
+    events: Arc<[CacheEvent]>,
+    /// The index after the last resync; 0 if there is none.
+    resyncs_end: usize,
+}
 
 /// Counts the claimed events of the current chunk: the worker or stream claims one event at a time, and the buffer can take back the
 /// rest.
@@ -37,15 +45,14 @@ pub(super) struct Claims {
 ///
 /// Oldest first: the rest of the current chunk, the coalesced events, the batches in the order of their arrival.
 pub(super) struct Buffer {
-    policy: Policy,
-    current: Current,
-    /// The resyncs of the current chunk stand before this index; 0 if it has none.
-    resyncs_until: usize,
+    policy: BufferPolicy,
+    claims: Arc<Claims>,
+    current: Option<CurrentChunk>,
     coalesced: Coalesced,
-    batches: VecDeque<Batch>,
+    batches: VecDeque<EventBatch>,
     /// INV-L2: the number of events in `batches`.
     in_batches: usize,
-    /// INV-L6: the number of `batches` that have resyncs.
+    /// INV-L5: the number of `batches` that have resyncs.
     replays: usize,
     /// How many events were ever pushed. The position of an event is the number of events before it.
     pushed: u64,
@@ -53,32 +60,13 @@ pub(super) struct Buffer {
 }
 
 /// The chunk that is being claimed.
-///
-/// INV-L4: there is none when the next chunk is requested.
-enum Current {
-    None,
-    /// INV-L3: no coalesced events wait while this is the current chunk: before events are coalesced, its rest, which is older, is
+struct CurrentChunk {
+    events: EventBatch,
+    /// The positions of the events if they were coalesced. Such a chunk is small, and is not taken back.
+    ///
+    /// INV-L3: while this is `None`, no coalesced events wait: before events are coalesced, the rest of the chunk, which is older, is
     /// taken back.
-    Batch(Batch),
-    /// A small chunk of coalesced events; it is not taken back.
-    Coalesced {
-        positions: Vec<u64>,
-    },
-}
-
-/// Events that a buffer has removed. Dropping users' objects runs users' code, so the caller drops this without a lock.
-pub(super) struct DeferredDrop {
-    _current: Current,
-    _coalesced: Coalesced,
-    batches: VecDeque<Batch>,
-    notices: Vec<Notice>,
-}
-
-/// The answer to a request for events.
-pub(super) enum Next {
-    Chunk(Batch),
-    Nothing,
-    Closed,
+    coalesced_positions: Option<Vec<u64>>,
 }
 
 /// The size of a chunk of coalesced events. It is small because events of a chunk cannot be coalesced any more.
@@ -86,6 +74,31 @@ const COALESCED_CHUNK: usize = 64;
 
 /// Greater than the length of any chunk; `claim` can add to it without overflow.
 const ALL: usize = usize::MAX / 2;
+
+impl EventBatch {
+    pub(super) fn new(events: Arc<[CacheEvent]>) -> Self {
+        let last_resync = events.iter().rposition(|shared| shared.event.is_resync());
+        Self { events, resyncs_end: last_resync.map_or(0, |last| last + 1) }
+    }
+
+    pub(super) fn has_resyncs(&self) -> bool {
+        self.resyncs_end > 0
+    }
+}
+
+impl FromIterator<CacheEvent> for EventBatch {
+    fn from_iter<I: IntoIterator<Item = CacheEvent>>(events: I) -> Self {
+        Self::new(events.into_iter().collect())
+    }
+}
+
+impl Deref for EventBatch {
+    type Target = [CacheEvent];
+
+    fn deref(&self) -> &[CacheEvent] {
+        &self.events
+    }
+}
 
 impl Claims {
     /// Claims the next event of the chunk and returns its index, which is past the end if there is no more.
@@ -108,11 +121,11 @@ impl Claims {
 }
 
 impl Buffer {
-    pub(super) fn new(policy: Policy) -> Self {
+    pub(super) fn new(policy: BufferPolicy) -> Self {
         Self {
             policy,
-            current: Current::None,
-            resyncs_until: 0,
+            claims: Arc::default(),
+            current: None,
             coalesced: Coalesced::default(),
             batches: VecDeque::new(),
             in_batches: 0,
@@ -122,110 +135,89 @@ impl Buffer {
         }
     }
 
-    /// Appends a batch that has resyncs; as [`push`](Self::push), which is for batches without.
-    pub(super) fn push_replay(&mut self, batch: Batch, claims: &Claims) -> DeferredDrop {
-        debug_assert!(has_resyncs(&batch), "INV-L6");
-        self.replays += usize::from(!self.is_closed);
-        self.push(batch, claims)
+    /// The claims of this buffer's chunks, for the worker or stream that takes them.
+    pub(super) fn claims(&self) -> &Arc<Claims> {
+        &self.claims
     }
 
-    /// Appends a batch. If too many events wait, coalesces them.
-    pub(super) fn push(&mut self, batch: Batch, claims: &Claims) -> DeferredDrop {
+    /// Appends a batch. If too many events wait, coalesces them. Returns events that do not wait any more.
+    pub(super) fn push(&mut self, batch: EventBatch) -> DeferredDrop<EventBatch> {
         let mut removed = DeferredDrop::default();
         if self.is_closed {
-            removed.batches.push_back(batch);
+            removed.push(batch);
             return removed;
         }
         self.in_batches += batch.len();
         self.pushed += batch.len() as u64;
+        self.replays += usize::from(batch.has_resyncs());
         if !batch.is_empty() {
             self.batches.push_back(batch);
         }
         match self.policy {
-            Policy::Coalesce { above } if self.len(claims) > above => self.coalesce(claims, &mut removed),
-            Policy::Coalesce { .. } | Policy::Unbounded => {}
+            BufferPolicy::Coalesce { above } if self.len() > above => self.coalesce(&mut removed),
+            BufferPolicy::Coalesce { .. } | BufferPolicy::Unbounded => {}
         }
         removed
     }
 
-    fn coalesce(&mut self, claims: &Claims, removed: &mut DeferredDrop) {
+    fn coalesce(&mut self, removed: &mut DeferredDrop<EventBatch>) {
         debug_assert_eq!(self.in_batches, self.batches.iter().map(|batch| batch.len()).sum::<usize>(), "INV-L2");
-        debug_assert_eq!(self.replays, self.batches.iter().filter(|batch| has_resyncs(batch)).count(), "INV-L6");
-        let taken_back = match &self.current {
-            Current::Batch(batch) => Some((Arc::clone(batch), claims.revoke().min(batch.len()))),
-            Current::None | Current::Coalesced { .. } => None,
-        };
-        let rest = taken_back.as_ref().map_or(&[][..], |(batch, claimed)| &batch[*claimed..]);
-        let mut position = self.first_in_batches() - rest.len() as u64;
-        let mut coalesce = |notices: &[Notice]| {
-            for notice in notices {
-                self.coalesced.push(position, notice.clone(), &mut removed.notices);
-                position += 1;
-            }
-        };
-        coalesce(rest);
-        self.batches.iter().for_each(|batch| coalesce(batch));
-        if let Some((batch, _)) = taken_back {
-            self.current = Current::None;
-            self.resyncs_until = 0;
-            removed.batches.push_back(batch);
+        debug_assert_eq!(self.replays, self.batches.iter().filter(|batch| batch.has_resyncs()).count(), "INV-L5");
+        let taken_back = self.current.take_if(|chunk| chunk.coalesced_positions.is_none()).map(|chunk| chunk.events);
+        let rest = taken_back.as_ref().and_then(|events| events.get(self.claims.revoke()..)).unwrap_or_default();
+        let first = self.first_in_batches() - rest.len() as u64;
+        let waiting = rest.iter().chain(self.batches.iter().flat_map(|batch| batch.iter()));
+        let mut replaced = Vec::new();
+        for (position, event) in (first..).zip(waiting) {
+            self.coalesced.push(position, event.clone(), &mut replaced);
         }
-        removed.batches.append(&mut self.batches);
+        removed.extend(taken_back);
+        removed.extend(self.batches.drain(..));
+        removed.push(EventBatch::new(replaced.into()));
         self.in_batches = 0;
         self.replays = 0;
     }
 
-    /// Drops the current chunk: all of it was claimed, or its rest was taken back.
-    pub(super) fn finish(&mut self) -> DeferredDrop {
-        self.resyncs_until = 0;
-        DeferredDrop { _current: std::mem::replace(&mut self.current, Current::None), ..DeferredDrop::default() }
-    }
-
-    /// Takes the next chunk. The caller has [finished](Self::finish) the one before.
-    pub(super) fn next(&mut self, claims: &Claims) -> Next {
-        debug_assert!(matches!(self.current, Current::None), "INV-L4");
+    /// Takes the next chunk; `None` if the buffer is closed. The one before is put into `finished`: the caller has delivered all events
+    /// that it claimed of it, and its rest was taken back.
+    pub(super) fn poll_chunk(&mut self, finished: &mut DeferredDrop<EventBatch>) -> Poll<Option<EventBatch>> {
+        finished.extend(self.current.take().map(|chunk| chunk.events));
         if self.is_closed {
-            return Next::Closed;
+            return Poll::Ready(None);
         }
         let chunk = if self.coalesced.len() > 0 {
             let oldest = std::iter::from_fn(|| self.coalesced.pop()).take(COALESCED_CHUNK);
-            let (positions, taken): (Vec<_>, Vec<_>) = oldest.unzip();
-            self.current = Current::Coalesced { positions };
-            self.resyncs_until = end_of_resyncs(&taken);
-            taken.into()
+            let (positions, events): (Vec<_>, Vec<_>) = oldest.unzip();
+            CurrentChunk { events: EventBatch::new(events.into()), coalesced_positions: Some(positions) }
         } else if let Some(batch) = self.batches.pop_front() {
             debug_assert_eq!(self.coalesced.len(), 0, "INV-L3");
             self.in_batches -= batch.len();
-            if self.replays > 0 {
-                self.resyncs_until = end_of_resyncs(&batch);
-                self.replays -= usize::from(self.resyncs_until > 0);
-            }
+            self.replays -= usize::from(batch.has_resyncs());
             if self.batches.is_empty() && self.batches.capacity() > COALESCED_CHUNK {
                 // Frees the memory: many batches may have waited.
                 self.batches = VecDeque::new();
             }
-            self.current = Current::Batch(Arc::clone(&batch));
-            batch
+            CurrentChunk { events: batch, coalesced_positions: None }
         } else {
-            return Next::Nothing;
+            return Poll::Pending;
         };
-        claims.begin();
-        Next::Chunk(chunk)
+        let events = chunk.events.clone();
+        self.current = Some(chunk);
+        self.claims.begin();
+        Poll::Ready(Some(events))
     }
 
-    /// Drops all waiting events. Afterwards the buffer accepts and returns none.
-    pub(super) fn close(&mut self, claims: &Claims) -> DeferredDrop {
+    /// Takes all waiting events out. Afterwards the buffer accepts and returns none.
+    pub(super) fn close(&mut self) -> DeferredDrop<EventBatch> {
         self.is_closed = true;
-        claims.revoke();
+        self.claims.revoke();
         self.in_batches = 0;
         self.replays = 0;
-        self.resyncs_until = 0;
-        DeferredDrop {
-            _current: std::mem::replace(&mut self.current, Current::None),
-            _coalesced: self.coalesced.clear(),
-            batches: std::mem::take(&mut self.batches),
-            notices: Vec::new(),
-        }
+        let mut removed = DeferredDrop::default();
+        removed.extend(self.current.take().map(|chunk| chunk.events));
+        removed.push(self.coalesced.clear().into_iter().collect());
+        removed.extend(std::mem::take(&mut self.batches));
+        removed
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -233,28 +225,23 @@ impl Buffer {
     }
 
     /// How many events wait, without those that were claimed.
-    pub(super) fn len(&self, claims: &Claims) -> usize {
-        let current = match &self.current {
-            Current::None => 0,
-            Current::Batch(batch) => batch.len(),
-            Current::Coalesced { positions } => positions.len(),
-        };
-        current.saturating_sub(claims.claimed()) + self.coalesced.len() + self.in_batches
+    pub(super) fn len(&self) -> usize {
+        let current = self.current.as_ref().map_or(0, |chunk| chunk.events.len());
+        current.saturating_sub(self.claims.claimed()) + self.coalesced.len() + self.in_batches
     }
 
     /// The position of the oldest event that was not claimed; that of the next event to be pushed, if there is none.
     ///
     /// An event that was coalesced into an older one counts as that one.
-    pub(super) fn first_unclaimed(&self, claims: &Claims) -> u64 {
-        let claimed = claims.claimed();
-        let in_chunk = match &self.current {
-            Current::None => None,
-            Current::Batch(batch) => {
-                let rest = batch.len().saturating_sub(claimed);
+    pub(super) fn first_unclaimed(&self) -> u64 {
+        let claimed = self.claims.claimed();
+        let in_chunk = self.current.as_ref().and_then(|chunk| match &chunk.coalesced_positions {
+            Some(positions) => positions.get(claimed).copied(),
+            None => {
+                let rest = chunk.events.len().saturating_sub(claimed);
                 (rest > 0).then(|| self.first_in_batches() - rest as u64)
             }
-            Current::Coalesced { positions } => positions.get(claimed).copied(),
-        };
+        });
         in_chunk.or_else(|| self.coalesced.first_position()).unwrap_or_else(|| self.first_in_batches())
     }
 
@@ -269,40 +256,14 @@ impl Buffer {
     }
 
     /// Whether a resync waits, without those that were claimed.
-    pub(super) fn has_resyncs(&self, claims: &Claims) -> bool {
-        self.replays > 0 || self.coalesced.has_resyncs() || claims.claimed() < self.resyncs_until
+    pub(super) fn has_resyncs(&self) -> bool {
+        let in_chunk = self.current.as_ref().is_some_and(|chunk| self.claims.claimed() < chunk.events.resyncs_end);
+        in_chunk || self.replays > 0 || self.coalesced.has_resyncs()
     }
 
-    /// How many events were combined with others so far.
-    pub(super) fn saved(&self) -> u64 {
-        self.coalesced.saved()
-    }
-}
-
-fn has_resyncs(notices: &[Notice]) -> bool {
-    notices.iter().any(Notice::is_resync)
-}
-
-/// The index after the last resync; 0 if there is none.
-fn end_of_resyncs(notices: &[Notice]) -> usize {
-    notices.iter().rposition(Notice::is_resync).map_or(0, |last| last + 1)
-}
-
-impl DeferredDrop {
-    /// Whether a push has removed no event.
-    pub(super) fn is_empty(&self) -> bool {
-        self.batches.is_empty() && self.notices.is_empty()
-    }
-}
-
-impl Default for DeferredDrop {
-    fn default() -> Self {
-        Self {
-            _current: Current::None,
-            _coalesced: Coalesced::default(),
-            batches: VecDeque::new(),
-            notices: Vec::new(),
-        }
+    /// How many events were removed so far because others stand for them.
+    pub(super) fn coalesced(&self) -> u64 {
+        self.coalesced.removed()
     }
 }
 
@@ -312,94 +273,108 @@ mod tests {
 
     use super::*;
     use crate::{
-        Cached, Deleted, Key, Origin,
+        Cached, Deleted, Event, Key, Origin,
         object::{Erased, Identity},
         random,
     };
 
+    fn object(name: &str) -> Cached<Erased> {
+        Cached::new(Identity::of_key(Key::cluster_scoped(name)), ()).erase()
+    }
+
+    fn batch(events: impl IntoIterator<Item = Event<Erased>>) -> EventBatch {
+        events.into_iter().map(CacheEvent::from).collect()
+    }
+
+    fn add(name: u32) -> Event<Erased> {
+        Event::Added { object: object(&name.to_string()), origin: Origin::Live }
+    }
+
     /// Adds of these objects.
-    fn adds(names: std::ops::Range<u32>) -> Batch {
-        let object = |name: u32| Cached::new(Identity::of_key(Key::cluster_scoped(&name.to_string())), ()).erase();
-        names.map(|name| Notice::Added { object: object(name), origin: Origin::Live }).collect()
+    fn adds(names: std::ops::Range<u32>) -> EventBatch {
+        batch(names.map(add))
     }
 
     /// Updates of one object, all alike.
-    fn updates(count: usize) -> Batch {
-        let object: Cached<Erased> = Cached::new(Identity::of_key(Key::cluster_scoped("x")), ()).erase();
-        let update = || Notice::Updated { old: object.clone(), new: object.clone() };
-        std::iter::repeat_with(update).take(count).collect()
+    fn updates(count: usize) -> EventBatch {
+        let object = object("x");
+        let update = || Event::Updated { old: object.clone(), new: object.clone() };
+        batch(std::iter::repeat_with(update).take(count))
     }
 
-    fn next(buffer: &mut Buffer, claims: &Claims) -> Option<usize> {
-        drop(buffer.finish());
-        match buffer.next(claims) {
-            Next::Chunk(chunk) => Some(chunk.len()),
-            Next::Nothing | Next::Closed => None,
+    fn next_chunk(buffer: &mut Buffer) -> Option<EventBatch> {
+        match buffer.poll_chunk(&mut DeferredDrop::default()) {
+            Poll::Ready(chunk) => chunk,
+            Poll::Pending => None,
         }
+    }
+
+    fn next(buffer: &mut Buffer) -> Option<usize> {
+        next_chunk(buffer).map(|chunk| chunk.len())
     }
 
     /// Decision 10
     #[test]
     fn events_are_coalesced_when_more_than_the_bound_wait() {
-        let (claims, mut buffer) = (Claims::default(), Buffer::new(Policy::Coalesce { above: 5 }));
-        buffer.push(updates(5), &claims);
-        assert_eq!((buffer.len(&claims), buffer.saved()), (5, 0));
+        let mut buffer = Buffer::new(BufferPolicy::Coalesce { above: 5 });
+        drop(buffer.push(updates(5)));
+        assert_eq!((buffer.len(), buffer.coalesced()), (5, 0));
 
-        buffer.push(updates(1), &claims);
+        drop(buffer.push(updates(1)));
 
-        assert_eq!((buffer.len(&claims), buffer.saved()), (1, 5));
+        assert_eq!((buffer.len(), buffer.coalesced()), (1, 5));
     }
 
     /// Decision 10: the event that is being delivered is never coalesced; all later ones are.
     #[test]
     fn claimed_events_are_not_coalesced_and_the_rest_of_their_batch_cannot_be_claimed() {
-        let (claims, mut buffer) = (Claims::default(), Buffer::new(Policy::Coalesce { above: 10 }));
-        buffer.push(updates(8), &claims);
-        assert_eq!(next(&mut buffer, &claims), Some(8));
-        assert_eq!((claims.claim(), claims.claim(), claims.claim()), (0, 1, 2));
-        assert_eq!(buffer.len(&claims), 5);
+        let mut buffer = Buffer::new(BufferPolicy::Coalesce { above: 10 });
+        drop(buffer.push(updates(8)));
+        assert_eq!(next(&mut buffer), Some(8));
+        assert_eq!((buffer.claims().claim(), buffer.claims().claim(), buffer.claims().claim()), (0, 1, 2));
+        assert_eq!(buffer.len(), 5);
 
-        buffer.push(updates(6), &claims);
+        drop(buffer.push(updates(6)));
 
-        assert!(claims.claim() >= 8, "it was taken back");
-        assert_eq!((buffer.len(&claims), buffer.saved()), (1, 10));
-        assert_eq!(next(&mut buffer, &claims), Some(1));
+        assert!(buffer.claims().claim() >= 8, "it was taken back");
+        assert_eq!((buffer.len(), buffer.coalesced()), (1, 10));
+        assert_eq!(next(&mut buffer), Some(1));
     }
 
     /// Decision 10: a handler that is stuck at a coalesced event holds only a small chunk of them.
     #[test]
     fn coalesced_events_are_taken_in_small_chunks_oldest_first() {
-        let (claims, mut buffer) = (Claims::default(), Buffer::new(Policy::Coalesce { above: 100 }));
-        buffer.push(adds(0..150), &claims);
-        assert_eq!(next(&mut buffer, &claims), Some(COALESCED_CHUNK));
-        buffer.push(adds(150..160), &claims);
-        buffer.push(updates(3), &claims);
+        let mut buffer = Buffer::new(BufferPolicy::Coalesce { above: 100 });
+        drop(buffer.push(adds(0..150)));
+        assert_eq!(next(&mut buffer), Some(COALESCED_CHUNK));
+        drop(buffer.push(adds(150..160)));
+        drop(buffer.push(updates(3)));
 
-        assert_eq!(claims.claim(), 0, "that chunk is not taken back");
-        let chunks: Vec<_> = std::iter::from_fn(|| next(&mut buffer, &claims)).collect();
+        assert_eq!(buffer.claims().claim(), 0, "that chunk is not taken back");
+        let chunks: Vec<_> = std::iter::from_fn(|| next(&mut buffer)).collect();
 
         assert_eq!(chunks.iter().sum::<usize>(), 160 - COALESCED_CHUNK + 1, "of the updates one is left");
         assert!(chunks.iter().all(|chunk| *chunk <= COALESCED_CHUNK));
     }
 
-    fn unchanged(name: u32) -> Notice {
-        Notice::Unchanged(Cached::new(Identity::of_key(Key::cluster_scoped(&name.to_string())), ()).erase())
+    fn resync(name: u32) -> Event<Erased> {
+        Event::Resynced(object(&name.to_string()))
     }
 
     #[test]
     fn a_replay_waits_until_its_last_resync_is_claimed() {
-        let (claims, mut buffer) = (Claims::default(), Buffer::new(Policy::Unbounded));
-        buffer.push(adds(0..3), &claims);
-        assert!(!buffer.has_resyncs(&claims));
+        let mut buffer = Buffer::new(BufferPolicy::Unbounded);
+        drop(buffer.push(adds(0..3)));
+        assert!(!buffer.has_resyncs());
 
-        buffer.push_replay(Arc::from([unchanged(0), unchanged(1)]), &claims);
-        buffer.push(updates(4), &claims);
+        drop(buffer.push(batch([resync(0), resync(1)])));
+        drop(buffer.push(updates(4)));
 
         for (chunk, resyncs) in [(3, [true; 3].as_slice()), (2, &[true, false]), (4, &[false; 4])] {
-            assert_eq!(next(&mut buffer, &claims), Some(chunk));
+            assert_eq!(next(&mut buffer), Some(chunk));
             for has_resyncs in resyncs {
-                claims.claim();
-                assert_eq!(buffer.has_resyncs(&claims), *has_resyncs);
+                buffer.claims().claim();
+                assert_eq!(buffer.has_resyncs(), *has_resyncs);
             }
         }
     }
@@ -407,75 +382,69 @@ mod tests {
     /// A resync that was coalesced into a change does not wait any more.
     #[test]
     fn a_replay_that_was_coalesced_into_changes_does_not_wait() {
-        let (claims, mut buffer) = (Claims::default(), Buffer::new(Policy::Coalesce { above: 0 }));
-        buffer.push_replay(Arc::from([unchanged(0), unchanged(1)]), &claims);
-        assert!(buffer.has_resyncs(&claims));
+        let mut buffer = Buffer::new(BufferPolicy::Coalesce { above: 0 });
+        drop(buffer.push(batch([resync(0), resync(1)])));
+        assert!(buffer.has_resyncs());
 
-        let Notice::Unchanged(first) = unchanged(0) else { unreachable!() };
-        let Notice::Unchanged(second) = unchanged(1) else { unreachable!() };
-        buffer.push(Arc::from([Notice::Updated { old: first.clone(), new: first }]), &claims);
-        assert!(buffer.has_resyncs(&claims));
-        let deleted = Deleted::Observed(second.clone());
-        buffer.push(Arc::from([Notice::Deleted { deleted, last: second }]), &claims);
+        let (first, second) = (object("0"), object("1"));
+        drop(buffer.push(batch([Event::Updated { old: first.clone(), new: first }])));
+        assert!(buffer.has_resyncs());
+        drop(buffer.push(batch([Event::Deleted(Deleted::Observed(second))])));
 
-        assert!(!buffer.has_resyncs(&claims));
+        assert!(!buffer.has_resyncs());
     }
 
     /// One step: adds or updates of so many objects, a replay of them, or so many claims.
     #[derive(Debug, Clone)]
-    enum Step {
+    enum BufferStep {
         Adds(u32),
         Updates(usize),
         Replay { changes: u32, resyncs: u32 },
         Claim(usize),
     }
 
-    /// Claims the next notice, of the next chunk if there is no more of this one.
-    fn claim(buffer: &mut Buffer, claims: &Claims, chunk: &mut Option<Batch>) -> Option<Notice> {
+    /// Claims the next event, of the next chunk if there is no more of this one.
+    fn claim(buffer: &mut Buffer, chunk: &mut Option<EventBatch>) -> Option<CacheEvent> {
         loop {
-            if let Some(notice) = chunk.as_ref().and_then(|chunk| chunk.get(claims.claim())) {
-                return Some(notice.clone());
+            if let Some(event) = chunk.as_ref().and_then(|chunk| chunk.get(buffer.claims().claim())) {
+                return Some(event.clone());
             }
-            drop(buffer.finish());
-            match buffer.next(claims) {
-                Next::Chunk(next) => *chunk = Some(next),
-                Next::Nothing | Next::Closed => return None,
-            }
+            *chunk = Some(next_chunk(buffer)?);
         }
     }
 
     #[test]
     fn a_resync_waits_exactly_if_one_is_still_to_be_claimed() {
         let step = prop_oneof![
-            (0..4u32).prop_map(Step::Adds),
-            (0..4usize).prop_map(Step::Updates),
-            (0..3u32, 1..4u32).prop_map(|(changes, resyncs)| Step::Replay { changes, resyncs }),
-            (0..8usize).prop_map(Step::Claim),
+            (0..4u32).prop_map(BufferStep::Adds),
+            (0..4usize).prop_map(BufferStep::Updates),
+            (0..3u32, 1..4u32).prop_map(|(changes, resyncs)| BufferStep::Replay { changes, resyncs }),
+            (0..8usize).prop_map(BufferStep::Claim),
         ];
-        let policies = prop_oneof![Just(Policy::Unbounded), (0..12usize).prop_map(|above| Policy::Coalesce { above })];
+        let policies =
+            prop_oneof![Just(BufferPolicy::Unbounded), (0..12usize).prop_map(|above| BufferPolicy::Coalesce { above })];
         random::check(2000, (policies, prop::collection::vec(step, 0..30)), |(policy, steps)| {
-            let (claims, mut buffer, mut chunk) = (Claims::default(), Buffer::new(policy), None);
+            let (mut buffer, mut chunk) = (Buffer::new(policy), None);
             for step in steps {
                 match step {
-                    Step::Adds(count) => drop(buffer.push(adds(0..count), &claims)),
-                    Step::Updates(count) => drop(buffer.push(updates(count), &claims)),
-                    Step::Replay { changes, resyncs } => {
-                        let batch = adds(0..changes).iter().cloned().chain((0..resyncs).map(unchanged)).collect();
-                        buffer.push_replay(batch, &claims);
+                    BufferStep::Adds(count) => drop(buffer.push(adds(0..count))),
+                    BufferStep::Updates(count) => drop(buffer.push(updates(count))),
+                    BufferStep::Replay { changes, resyncs } => {
+                        drop(buffer.push(batch((0..changes).map(add).chain((0..resyncs).map(resync)))));
                     }
-                    Step::Claim(count) => {
+                    BufferStep::Claim(count) => {
                         for _ in 0..count {
-                            claim(&mut buffer, &claims, &mut chunk);
+                            claim(&mut buffer, &mut chunk);
                         }
                     }
                 }
             }
 
-            let waits = buffer.has_resyncs(&claims);
-            let rest: Vec<_> = std::iter::from_fn(|| claim(&mut buffer, &claims, &mut chunk)).collect();
+            let waits = buffer.has_resyncs();
+            let rest: Vec<_> = std::iter::from_fn(|| claim(&mut buffer, &mut chunk)).collect();
 
-            assert_eq!(waits, has_resyncs(&rest));
-            assert!(!buffer.has_resyncs(&claims));
+            assert_eq!(waits, rest.iter().any(|event| event.event.is_resync()));
+            assert!(!buffer.has_resyncs());
         });
     }
 
@@ -484,31 +453,32 @@ mod tests {
     #[test]
     fn the_first_unclaimed_position_counts_claimed_and_coalesced_events() {
         let step = prop_oneof![
-            (0..4u32).prop_map(Step::Adds),
-            (0..4usize).prop_map(Step::Updates),
-            (0..8usize).prop_map(Step::Claim),
+            (0..4u32).prop_map(BufferStep::Adds),
+            (0..4usize).prop_map(BufferStep::Updates),
+            (0..8usize).prop_map(BufferStep::Claim),
         ];
-        let policies = prop_oneof![Just(Policy::Unbounded), (0..12usize).prop_map(|above| Policy::Coalesce { above })];
+        let policies =
+            prop_oneof![Just(BufferPolicy::Unbounded), (0..12usize).prop_map(|above| BufferPolicy::Coalesce { above })];
         random::check(2000, (policies, prop::collection::vec(step, 0..30)), |(policy, steps)| {
-            let (claims, mut buffer, mut chunk) = (Claims::default(), Buffer::new(policy), None);
+            let (mut buffer, mut chunk) = (Buffer::new(policy), None);
             let (mut claimed, mut before) = (0, 0);
             for step in steps {
                 match step {
-                    Step::Adds(count) => drop(buffer.push(adds(0..count), &claims)),
-                    Step::Updates(count) => drop(buffer.push(updates(count), &claims)),
-                    Step::Replay { .. } => unreachable!("no step of this test"),
-                    Step::Claim(count) => {
-                        let events = (0..count).filter_map(|_| claim(&mut buffer, &claims, &mut chunk));
+                    BufferStep::Adds(count) => drop(buffer.push(adds(0..count))),
+                    BufferStep::Updates(count) => drop(buffer.push(updates(count))),
+                    BufferStep::Replay { .. } => unreachable!("no step of this test"),
+                    BufferStep::Claim(count) => {
+                        let events = (0..count).filter_map(|_| claim(&mut buffer, &mut chunk));
                         claimed += events.count() as u64;
                     }
                 }
-                let first = buffer.first_unclaimed(&claims);
+                let first = buffer.first_unclaimed();
                 assert!(first >= before, "it went back from {before} to {first}");
                 before = first;
-                let waiting = buffer.len(&claims) as u64;
+                let waiting = buffer.len() as u64;
                 assert!(first + waiting <= buffer.pushed(), "each waiting event has a position of its own from there");
                 assert_eq!(waiting == 0, first == buffer.pushed());
-                if policy == Policy::Unbounded {
+                if policy == BufferPolicy::Unbounded {
                     assert_eq!(first, claimed);
                 }
             }
@@ -518,15 +488,15 @@ mod tests {
     /// PL-05
     #[test]
     fn a_closed_buffer_gives_and_takes_nothing() {
-        let (claims, mut buffer) = (Claims::default(), Buffer::new(Policy::Unbounded));
-        buffer.push(adds(0..3), &claims);
-        assert_eq!(next(&mut buffer, &claims), Some(3));
-        claims.claim();
+        let mut buffer = Buffer::new(BufferPolicy::Unbounded);
+        drop(buffer.push(adds(0..3)));
+        assert_eq!(next(&mut buffer), Some(3));
+        buffer.claims().claim();
 
-        drop(buffer.close(&claims));
-        buffer.push(adds(3..5), &claims);
+        drop(buffer.close());
+        drop(buffer.push(adds(3..5)));
 
-        assert!(claims.claim() >= 3);
-        assert_eq!((buffer.len(&claims), next(&mut buffer, &claims)), (0, None));
+        assert!(buffer.claims().claim() >= 3);
+        assert_eq!((buffer.len(), next(&mut buffer)), (0, None));
     }
 }

@@ -1,7 +1,7 @@
-//! Handlers made of closures: one for each type of event, or one for all.
+//! Handlers made of closures, one for each type of event.
 //!
 //! - **In:** closures, synchronous ones and ones that return a future.
-//! - **Out:** a [`Handler`], or `Closures` or an `EventClosure` that a worker calls without a lock.
+//! - **Out:** a [`Handler`], or `Closures` that a worker calls without a lock.
 //! - **Knows nothing of:** buffers, tasks, panics.
 
 use std::{fmt, panic::Location};
@@ -9,8 +9,8 @@ use std::{fmt, panic::Location};
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 
-use super::{CallHandler, EventHandler, Notice, handler::EventFuture};
-use crate::{Cached, Deleted, Event, Origin};
+use super::{AnyHandler, EventHandler, handler::EventFuture};
+use crate::{Cached, Deleted, Event, Origin, object::Erased};
 
 /// A handler made of closures. Events without a closure are ignored.
 ///
@@ -41,24 +41,16 @@ pub struct Handler<O> {
     made_at: &'static Location<'static>,
 }
 
-/// One closure for each type of event, called by the worker that owns them.
+/// One closure for each type of event.
 pub(crate) struct Closures<O> {
     on_add: Option<OnAdd<O>>,
     on_update: Option<OnUpdate<O>>,
     on_delete: Option<OnDelete<O>>,
     on_resync: Option<OnResync<O>>,
     on_synced: Option<OnSynced>,
-    made_at: &'static Location<'static>,
-}
-
-/// One closure for all types of events, called by the worker that owns it.
-pub(crate) struct EventClosure<O> {
-    on_event: OnEvent<O>,
-    made_at: &'static Location<'static>,
 }
 
 // A synchronous closure is stored as one that returns no future.
-type OnEvent<O> = Box<dyn FnMut(Event<O>) -> Option<EventFuture> + Send>;
 type OnAdd<O> = Box<dyn FnMut(&Cached<O>, Origin) -> Option<EventFuture> + Send>;
 type OnUpdate<O> = Box<dyn FnMut(&Cached<O>, &Cached<O>) -> Option<EventFuture> + Send>;
 type OnDelete<O> = Box<dyn FnMut(&Deleted<O>) -> Option<EventFuture> + Send>;
@@ -127,99 +119,65 @@ impl<O: 'static> EventHandler<O> for Handler<O> {
     }
 
     fn name(&self) -> String {
-        name_of(self.made_at)
+        name_at(self.made_at)
     }
 }
 
+/// Defines how one callback of [`Closures`] is set, in its synchronous and its async form. An async callback owns its arguments, so it
+/// receives clones.
+macro_rules! setters {
+    ($on:ident, $on_async:ident, ($($argument:ident: $borrowed:ty => $owned:ty),*)) => {
+        pub(crate) fn $on(&mut self, mut callback: impl FnMut($($borrowed),*) + Send + 'static) {
+            self.$on = Some(Box::new(move |$($argument: $borrowed),*| {
+                callback($($argument),*);
+                None
+            }));
+        }
+
+        pub(crate) fn $on_async<F>(&mut self, mut callback: impl FnMut($($owned),*) -> F + Send + 'static)
+        where
+            F: Future<Output = ()> + Send + 'static,
+        {
+            self.$on = Some(Box::new(move |$($argument: $borrowed),*| Some(callback($($argument.clone()),*).boxed())));
+        }
+    };
+}
+
 impl<O: 'static> Closures<O> {
-    #[track_caller]
     pub(crate) fn new() -> Self {
-        let made_at = Location::caller();
-        Self { on_add: None, on_update: None, on_delete: None, on_resync: None, on_synced: None, made_at }
+        Self { on_add: None, on_update: None, on_delete: None, on_resync: None, on_synced: None }
     }
 
-    pub(crate) fn on_add(&mut self, mut callback: impl FnMut(&Cached<O>, Origin) + Send + 'static) {
-        self.on_add = Some(Box::new(move |object: &Cached<O>, origin| {
-            callback(object, origin);
-            None
-        }));
+    /// A handler that calls them without a lock.
+    pub(crate) fn into_handler(mut self) -> AnyHandler {
+        Box::new(move |event: &Event<Erased>| match event {
+            Event::Added { object, origin } => self.call_add(object.typed_ref(), *origin),
+            Event::Updated { old, new } => self.call_update(old.typed_ref(), new.typed_ref()),
+            Event::Resynced(object) => self.call_resync(object.typed_ref()),
+            Event::Deleted(deleted) => self.call_delete(&deleted.clone().typed()),
+            Event::Synced => self.call_synced(),
+        })
     }
 
-    pub(crate) fn on_update(&mut self, mut callback: impl FnMut(&Cached<O>, &Cached<O>) + Send + 'static) {
-        self.on_update = Some(Box::new(move |old: &Cached<O>, new: &Cached<O>| {
-            callback(old, new);
-            None
-        }));
-    }
-
-    pub(crate) fn on_delete(&mut self, mut callback: impl FnMut(&Deleted<O>) + Send + 'static) {
-        self.on_delete = Some(Box::new(move |deleted: &Deleted<O>| {
-            callback(deleted);
-            None
-        }));
-    }
-
-    pub(crate) fn on_resync(&mut self, mut callback: impl FnMut(&Cached<O>) + Send + 'static) {
-        self.on_resync = Some(Box::new(move |object: &Cached<O>| {
-            callback(object);
-            None
-        }));
-    }
-
-    pub(crate) fn on_synced(&mut self, mut callback: impl FnMut() + Send + 'static) {
-        self.on_synced = Some(Box::new(move || {
-            callback();
-            None
-        }));
-    }
-
-    pub(crate) fn on_add_async<F>(&mut self, mut callback: impl FnMut(Cached<O>, Origin) -> F + Send + 'static)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let callback = move |object: &Cached<O>, origin| Some(callback(object.clone(), origin).boxed());
-        self.on_add = Some(Box::new(callback));
-    }
-
-    pub(crate) fn on_update_async<F>(&mut self, mut callback: impl FnMut(Cached<O>, Cached<O>) -> F + Send + 'static)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let callback = move |old: &Cached<O>, new: &Cached<O>| Some(callback(old.clone(), new.clone()).boxed());
-        self.on_update = Some(Box::new(callback));
-    }
-
-    pub(crate) fn on_delete_async<F>(&mut self, mut callback: impl FnMut(Deleted<O>) -> F + Send + 'static)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        self.on_delete = Some(Box::new(move |deleted: &Deleted<O>| Some(callback(deleted.clone()).boxed())));
-    }
-
-    pub(crate) fn on_resync_async<F>(&mut self, mut callback: impl FnMut(Cached<O>) -> F + Send + 'static)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        self.on_resync = Some(Box::new(move |object: &Cached<O>| Some(callback(object.clone()).boxed())));
-    }
-
-    pub(crate) fn on_synced_async<F>(&mut self, mut callback: impl FnMut() -> F + Send + 'static)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        self.on_synced = Some(Box::new(move || Some(callback().boxed())));
-    }
+    setters!(on_add, on_add_async, (object: &Cached<O> => Cached<O>, origin: Origin => Origin));
+    setters!(on_update, on_update_async, (old: &Cached<O> => Cached<O>, new: &Cached<O> => Cached<O>));
+    setters!(on_delete, on_delete_async, (deleted: &Deleted<O> => Deleted<O>));
+    setters!(on_resync, on_resync_async, (object: &Cached<O> => Cached<O>));
+    setters!(on_synced, on_synced_async, ());
 
     fn call_add(&mut self, object: &Cached<O>, origin: Origin) -> Option<EventFuture> {
-        self.on_add.as_mut().and_then(|callback| callback(object, origin))
+        let callback = self.on_add.as_mut()?;
+        callback(object, origin)
     }
 
     fn call_update(&mut self, old: &Cached<O>, new: &Cached<O>) -> Option<EventFuture> {
-        self.on_update.as_mut().and_then(|callback| callback(old, new))
+        let callback = self.on_update.as_mut()?;
+        callback(old, new)
     }
 
     fn call_delete(&mut self, deleted: &Deleted<O>) -> Option<EventFuture> {
-        self.on_delete.as_mut().and_then(|callback| callback(deleted))
+        let callback = self.on_delete.as_mut()?;
+        callback(deleted)
     }
 
     fn call_resync(&mut self, object: &Cached<O>) -> Option<EventFuture> {
@@ -230,57 +188,13 @@ impl<O: 'static> Closures<O> {
     }
 
     fn call_synced(&mut self) -> Option<EventFuture> {
-        self.on_synced.as_mut().and_then(|callback| callback())
+        let callback = self.on_synced.as_mut()?;
+        callback()
     }
 }
 
-impl<O: 'static> CallHandler for Closures<O> {
-    fn call(&mut self, notice: &Notice) -> Option<EventFuture> {
-        match notice {
-            Notice::Added { object, origin } => self.call_add(object.typed_ref(), *origin),
-            Notice::Updated { old, new } => self.call_update(old.typed_ref(), new.typed_ref()),
-            Notice::Unchanged(object) => self.call_resync(object.typed_ref()),
-            Notice::Deleted { deleted, last: _ } => self.call_delete(&deleted.clone().typed()),
-            Notice::Synced => self.call_synced(),
-        }
-    }
-
-    fn name(&self) -> String {
-        name_of(self.made_at)
-    }
-}
-
-impl<O: 'static> EventClosure<O> {
-    #[track_caller]
-    pub(crate) fn new(mut callback: impl FnMut(Event<O>) + Send + 'static) -> Self {
-        let on_event = Box::new(move |event| {
-            callback(event);
-            None
-        });
-        Self { on_event, made_at: Location::caller() }
-    }
-
-    #[track_caller]
-    pub(crate) fn new_async<F>(mut callback: impl FnMut(Event<O>) -> F + Send + 'static) -> Self
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let on_event = Box::new(move |event| Some(callback(event).boxed()));
-        Self { on_event, made_at: Location::caller() }
-    }
-}
-
-impl<O: 'static> CallHandler for EventClosure<O> {
-    fn call(&mut self, notice: &Notice) -> Option<EventFuture> {
-        (self.on_event)(notice.to_event().typed())
-    }
-
-    fn name(&self) -> String {
-        name_of(self.made_at)
-    }
-}
-
-fn name_of(made_at: &Location<'_>) -> String {
+/// The name of a handler that has only its place in the code.
+pub(crate) fn name_at(made_at: &Location<'_>) -> String {
     format!("handler at {made_at}")
 }
 

@@ -9,62 +9,60 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::Notice;
-use crate::Key;
+use crate::{Event, Key, event::CacheEvent};
 
 /// Waiting events, at most two of each object.
+#[derive(Default)]
 pub(super) struct Coalesced {
     /// By position.
-    notices: BTreeMap<u64, Notice>,
+    events: BTreeMap<u64, CacheEvent>,
     /// The positions of an object's events, oldest first: one, or a delete and one event after it.
     ///
     /// INV-L1: has exactly the positions of all events that concern an object.
     positions: HashMap<Key, SmallVec<[u64; 2]>>,
     /// How many events were removed because others stand for them.
-    saved: u64,
-    /// INV-L5: the number of resyncs among `notices`.
+    removed: u64,
+    /// INV-L4: the number of resyncs among `events`.
     resyncs: usize,
 }
 
 /// The result of combining two events of one object.
-enum Outcome {
-    One(Notice),
+enum Combination {
+    One(CacheEvent),
     /// The handler has not received the add, so it need not receive the delete.
     Nothing,
     Both,
 }
 
-/// The table of outcomes. Neither event was delivered yet.
-fn coalesce(older: &Notice, newer: &Notice) -> Outcome {
-    use Notice::{Added, Deleted, Synced, Unchanged, Updated};
-    match (older, newer) {
+/// The table of combinations. Neither event was delivered yet.
+fn combine(older: &CacheEvent, newer: &CacheEvent) -> Combination {
+    use Event::{Added, Deleted, Resynced, Synced, Updated};
+    match (&older.event, &newer.event) {
         (Added { origin, .. }, Updated { new: object, .. } | Added { object, .. }) => {
-            Outcome::One(Added { object: object.clone(), origin: *origin })
+            Combination::One(Added { object: object.clone(), origin: *origin }.into())
         }
-        (Added { .. }, Deleted { .. }) => Outcome::Nothing,
+        (Added { .. }, Deleted(_)) => Combination::Nothing,
         (Updated { old, .. }, Updated { new, .. } | Added { object: new, .. }) => {
-            Outcome::One(Updated { old: old.clone(), new: new.clone() })
+            Combination::One(Updated { old: old.clone(), new: new.clone() }.into())
         }
-        (Updated { old, .. }, Deleted { deleted, .. }) => {
-            Outcome::One(Deleted { deleted: deleted.clone(), last: old.clone() })
-        }
+        (Updated { old, .. }, Deleted(deleted)) => Combination::One(CacheEvent::deleted(deleted.clone(), old.clone())),
         // A change replaces a resync, and a resync never replaces a change.
-        (Added { .. } | Updated { .. }, Unchanged(_)) => Outcome::One(older.clone()),
-        (Unchanged(_), Added { .. } | Updated { .. } | Deleted { .. } | Unchanged(_)) => Outcome::One(newer.clone()),
-        (Deleted { .. }, Deleted { .. }) => Outcome::One(older.clone()),
+        (Added { .. } | Updated { .. }, Resynced(_)) => Combination::One(older.clone()),
+        (Resynced(_), Added { .. } | Updated { .. } | Deleted(_) | Resynced(_)) => Combination::One(newer.clone()),
+        (Deleted(_), Deleted(_)) => Combination::One(older.clone()),
         // `Synced` does not concern one object.
-        (Deleted { .. }, Added { .. } | Updated { .. } | Unchanged(_)) | (Synced, _) | (_, Synced) => Outcome::Both,
+        (Deleted(_), Added { .. } | Updated { .. } | Resynced(_)) | (Synced, _) | (_, Synced) => Combination::Both,
     }
 }
 
 impl Coalesced {
     pub(super) fn len(&self) -> usize {
-        self.notices.len()
+        self.events.len()
     }
 
     /// How many events were combined with others so far.
-    pub(super) fn saved(&self) -> u64 {
-        self.saved
+    pub(super) fn removed(&self) -> u64 {
+        self.removed
     }
 
     pub(super) fn has_resyncs(&self) -> bool {
@@ -73,14 +71,14 @@ impl Coalesced {
 
     /// The position of the oldest event.
     pub(super) fn first_position(&self) -> Option<u64> {
-        self.notices.first_key_value().map(|(position, _)| *position)
+        self.events.first_key_value().map(|(position, _)| *position)
     }
 
     /// Appends an event, whose position is greater than all others. Events that were replaced are put into `replaced`: the caller drops
     /// them without a lock, since their destructors are users' code.
-    pub(super) fn push(&mut self, position: u64, notice: Notice, replaced: &mut Vec<Notice>) {
-        let Some(key) = notice.key().cloned() else {
-            self.insert(position, notice);
+    pub(super) fn push(&mut self, position: u64, event: CacheEvent, replaced: &mut Vec<CacheEvent>) {
+        let Some(key) = event.event.key().cloned() else {
+            self.insert(position, event);
             return;
         };
         let last = self.positions.get(&key).and_then(|positions| positions.last().copied());
@@ -88,53 +86,53 @@ impl Coalesced {
         let positions = self.positions.entry(key.clone()).or_default();
         let Some((last, older)) = older else {
             positions.push(position);
-            self.insert(position, notice);
+            self.insert(position, event);
             return;
         };
-        match coalesce(&older, &notice) {
-            Outcome::One(coalesced) => {
-                self.saved += 1;
+        match combine(&older, &event) {
+            Combination::One(coalesced) => {
+                self.removed += 1;
                 self.insert(last, coalesced);
             }
-            Outcome::Both => {
+            Combination::Both => {
                 positions.push(position);
                 self.insert(last, older);
-                self.insert(position, notice);
+                self.insert(position, event);
                 return;
             }
-            Outcome::Nothing => {
-                self.saved += 2;
+            Combination::Nothing => {
+                self.removed += 2;
                 positions.pop();
                 if positions.is_empty() {
                     self.positions.remove(&key);
                 }
             }
         }
-        replaced.extend([older, notice]);
+        replaced.extend([older, event]);
     }
 
-    fn insert(&mut self, position: u64, notice: Notice) {
-        self.resyncs += usize::from(notice.is_resync());
-        self.notices.insert(position, notice);
+    fn insert(&mut self, position: u64, event: CacheEvent) {
+        self.resyncs += usize::from(event.event.is_resync());
+        self.events.insert(position, event);
     }
 
-    fn remove(&mut self, position: u64) -> Option<Notice> {
-        let notice = self.notices.remove(&position)?;
-        self.resyncs -= usize::from(notice.is_resync());
-        Some(notice)
+    fn remove(&mut self, position: u64) -> Option<CacheEvent> {
+        let event = self.events.remove(&position)?;
+        self.resyncs -= usize::from(event.event.is_resync());
+        Some(event)
     }
 
     /// Takes all events out.
-    pub(super) fn clear(&mut self) -> Self {
-        let emptied = Self { saved: self.saved, ..Self::default() };
-        std::mem::replace(self, emptied)
+    pub(super) fn clear(&mut self) -> Vec<CacheEvent> {
+        let emptied = Self { removed: self.removed, ..Self::default() };
+        std::mem::replace(self, emptied).events.into_values().collect()
     }
 
     /// Takes the oldest event, with its position.
-    pub(super) fn pop(&mut self) -> Option<(u64, Notice)> {
-        let (position, notice) = self.notices.pop_first()?;
-        self.resyncs -= usize::from(notice.is_resync());
-        if let Some(key) = notice.key()
+    pub(super) fn pop(&mut self) -> Option<(u64, CacheEvent)> {
+        let position = self.first_position()?;
+        let event = self.remove(position)?;
+        if let Some(key) = event.event.key()
             && let Some(positions) = self.positions.get_mut(key)
         {
             positions.retain(|other| *other != position);
@@ -142,17 +140,11 @@ impl Coalesced {
                 self.positions.remove(key);
             }
         }
-        if self.notices.is_empty() {
+        if self.events.is_empty() {
             // Frees the memory: the map may have been large.
             self.positions = HashMap::new();
         }
-        Some((position, notice))
-    }
-}
-
-impl Default for Coalesced {
-    fn default() -> Self {
-        Self { notices: BTreeMap::new(), positions: HashMap::new(), saved: 0, resyncs: 0 }
+        Some((position, event))
     }
 }
 
@@ -172,38 +164,38 @@ mod tests {
         Cached::new(Identity { key: Key::cluster_scoped(name), uid: "u".into(), version }, ()).erase()
     }
 
-    fn add(version: u64) -> Notice {
-        Notice::Added { object: object("x", version), origin: Origin::InitialList }
+    fn add(version: u64) -> CacheEvent {
+        Event::Added { object: object("x", version), origin: Origin::InitialList }.into()
     }
 
-    fn update(old: u64, new: u64) -> Notice {
-        Notice::Updated { old: object("x", old), new: object("x", new) }
+    fn update(old: u64, new: u64) -> CacheEvent {
+        Event::Updated { old: object("x", old), new: object("x", new) }.into()
     }
 
-    fn delete(last: u64, version: u64) -> Notice {
-        Notice::Deleted { deleted: Deleted::Observed(object("x", version)), last: object("x", last) }
+    fn delete(last: u64, version: u64) -> CacheEvent {
+        CacheEvent::deleted(Deleted::Observed(object("x", version)), object("x", last))
     }
 
-    fn unchanged(version: u64) -> Notice {
-        Notice::Unchanged(object("x", version))
+    fn unchanged(version: u64) -> CacheEvent {
+        Event::Resynced(object("x", version)).into()
     }
 
-    fn show(notice: &Notice) -> String {
-        match notice {
-            Notice::Added { object, origin: Origin::InitialList } => format!("initial +{object:?}"),
-            Notice::Added { object, origin: Origin::Live } => format!("+{object:?}"),
-            Notice::Updated { old, new } => format!("{old:?}→{new:?}"),
-            Notice::Unchanged(object) => format!("={object:?}"),
-            Notice::Deleted { deleted, last } => format!("-{:?} last {last:?}", deleted.object()),
-            Notice::Synced => "synced".into(),
+    fn show(shared: &CacheEvent) -> String {
+        match &shared.event {
+            Event::Added { object, origin: Origin::InitialList } => format!("initial +{object:?}"),
+            Event::Added { object, origin: Origin::Live } => format!("+{object:?}"),
+            Event::Updated { old, new } => format!("{old:?}→{new:?}"),
+            Event::Resynced(object) => format!("={object:?}"),
+            Event::Deleted(deleted) => format!("-{:?} last {:?}", deleted.object(), shared.last_received().unwrap()),
+            Event::Synced => "synced".into(),
         }
     }
 
     impl Coalesced {
         fn drained(mut self) -> Vec<String> {
             let mut shown = Vec::new();
-            while let Some((_, notice)) = self.pop() {
-                shown.push(show(&notice));
+            while let Some((_, event)) = self.pop() {
+                shown.push(show(&event));
             }
             assert!(self.positions.is_empty(), "INV-L1");
             shown
@@ -212,16 +204,16 @@ mod tests {
         fn check_invariants(&self) {
             let mut positions: Vec<_> = self.positions.values().flatten().copied().collect();
             positions.sort_unstable();
-            let keyed = self.notices.iter().filter(|(_, notice)| notice.key().is_some());
+            let keyed = self.events.iter().filter(|(_, event)| event.event.key().is_some());
             assert_eq!(positions, keyed.map(|(position, _)| *position).collect::<Vec<_>>(), "INV-L1");
             assert!(self.positions.values().all(|positions| (1..=2).contains(&positions.len())), "INV-L1");
-            assert_eq!(self.resyncs, self.notices.values().filter(|notice| notice.is_resync()).count(), "INV-L5");
+            assert_eq!(self.resyncs, self.events.values().filter(|event| event.event.is_resync()).count(), "INV-L4");
         }
     }
 
-    fn coalesced(notices: impl IntoIterator<Item = Notice>) -> Vec<String> {
+    fn coalesced(events: impl IntoIterator<Item = CacheEvent>) -> Vec<String> {
         let mut coalesced = Coalesced::default();
-        (0..).zip(notices).for_each(|(position, notice)| coalesced.push(position, notice, &mut Vec::new()));
+        (0..).zip(events).for_each(|(position, event)| coalesced.push(position, event, &mut Vec::new()));
         coalesced.drained()
     }
 
@@ -249,47 +241,49 @@ mod tests {
 
     #[test]
     fn a_coalesced_event_has_the_position_of_the_earlier_one_and_synced_keeps_its_own() {
-        let other = Notice::Added { object: object("y", 5), origin: Origin::Live };
-        let notices = [add(1), Notice::Synced, other, update(1, 2)];
-        assert_eq!(coalesced(notices), ["initial +x@2", "synced", "+y@5"]);
+        let other = Event::Added { object: object("y", 5), origin: Origin::Live };
+        let events = [add(1), Event::Synced.into(), other.into(), update(1, 2)];
+        assert_eq!(coalesced(events), ["initial +x@2", "synced", "+y@5"]);
     }
 
     /// Steps of objects: 0 deletes the object, 1 resyncs it, any other number changes it.
-    fn history(steps: &[(u8, u8)]) -> Vec<Notice> {
+    fn history(steps: &[(u8, u8)]) -> Vec<CacheEvent> {
         let mut known: HashMap<u8, Cached<Erased>> = HashMap::new();
-        let mut notices = Vec::new();
+        let mut events = Vec::new();
         for (version, (name, step)) in (1..).zip(steps) {
             let now = object(&format!("o{name}"), version);
             match (known.get(name).cloned(), step) {
                 (Some(last), 0) => {
                     known.remove(name);
-                    notices.push(Notice::Deleted { deleted: Deleted::Observed(now), last });
+                    events.push(CacheEvent::deleted(Deleted::Observed(now), last));
                 }
-                (Some(last), 1) => notices.push(Notice::Unchanged(last)),
+                (Some(last), 1) => events.push(Event::Resynced(last).into()),
                 (Some(old), _) => {
                     known.insert(*name, now.clone());
-                    notices.push(Notice::Updated { old, new: now });
+                    events.push(Event::Updated { old, new: now }.into());
                 }
                 (None, _) => {
                     known.insert(*name, now.clone());
-                    notices.push(Notice::Added { object: now, origin: Origin::Live });
+                    events.push(Event::Added { object: now, origin: Origin::Live }.into());
                 }
             }
         }
-        notices
+        events
     }
 
     /// Applies an event to the objects that a handler knows; panics if the event does not fit them.
-    fn deliver(known: &mut BTreeMap<Key, String>, notice: &Notice) {
+    fn deliver(known: &mut BTreeMap<Key, String>, event: &CacheEvent) {
         let shown = |object: &Cached<Erased>| format!("{object:?}");
-        match notice {
-            Notice::Added { object, .. } => assert!(known.insert(object.key().clone(), shown(object)).is_none()),
-            Notice::Updated { old, new } => {
+        match &event.event {
+            Event::Added { object, .. } => assert!(known.insert(object.key().clone(), shown(object)).is_none()),
+            Event::Updated { old, new } => {
                 assert_eq!(known.insert(new.key().clone(), shown(new)), Some(shown(old)));
             }
-            Notice::Unchanged(object) => assert_eq!(known.get(object.key()), Some(&shown(object))),
-            Notice::Deleted { deleted, last } => assert_eq!(known.remove(deleted.key()), Some(shown(last))),
-            Notice::Synced => {}
+            Event::Resynced(object) => assert_eq!(known.get(object.key()), Some(&shown(object))),
+            Event::Deleted(deleted) => {
+                assert_eq!(known.remove(deleted.key()), event.last_received().map(shown));
+            }
+            Event::Synced => {}
         }
     }
 
@@ -301,23 +295,23 @@ mod tests {
             let history = history(&steps);
             let delivered = delivered.min(history.len());
             let (mut expected, mut actual) = (BTreeMap::new(), BTreeMap::new());
-            history.iter().for_each(|notice| deliver(&mut expected, notice));
-            history[..delivered].iter().for_each(|notice| deliver(&mut actual, notice));
+            history.iter().for_each(|event| deliver(&mut expected, event));
+            history[..delivered].iter().for_each(|event| deliver(&mut actual, event));
 
             let mut coalesced = Coalesced::default();
-            for (number, notice) in history[delivered..].iter().enumerate() {
-                coalesced.push(number as u64, notice.clone(), &mut Vec::new());
+            for (number, event) in history[delivered..].iter().enumerate() {
+                coalesced.push(number as u64, event.clone(), &mut Vec::new());
                 coalesced.check_invariants();
                 assert!(coalesced.len() <= 10, "at most two for each of five objects");
                 if number == popped
-                    && let Some((_, notice)) = coalesced.pop()
+                    && let Some((_, event)) = coalesced.pop()
                 {
-                    deliver(&mut actual, &notice);
+                    deliver(&mut actual, &event);
                     coalesced.check_invariants();
                 }
             }
-            while let Some((_, notice)) = coalesced.pop() {
-                deliver(&mut actual, &notice);
+            while let Some((_, event)) = coalesced.pop() {
+                deliver(&mut actual, &event);
             }
 
             assert_eq!(actual, expected);

@@ -6,22 +6,21 @@
 
 use std::{
     future::poll_fn,
+    panic::AssertUnwindSafe,
     pin::pin,
     sync::{Arc, atomic::Ordering},
-    task::Poll,
     time::{Duration, Instant},
 };
 
-use futures_util::future::{Either, select};
+use futures_util::{
+    FutureExt,
+    future::{Either, OptionFuture, select},
+};
 use tokio::{task::yield_now, time::timeout};
 use tracing::warn;
 
-use super::{
-    AnyHandler, EventFuture, Listener, Notice,
-    buffer::Batch,
-    turn::{Taken, Turn},
-};
-use crate::{Key, panics};
+use super::{AnyHandler, EventFuture, Listener, buffer::EventBatch, call_lock::CallLock};
+use crate::{Event, Key, object::Erased, panics};
 
 /// How long a handler is not called after a panic.
 const AFTER_PANIC: Duration = Duration::from_secs(1);
@@ -44,14 +43,15 @@ const SLOW_AGAIN: Duration = Duration::from_secs(10);
 pub(super) fn deliver(
     listener: Arc<Listener>,
     handler: AnyHandler,
-    turn: Option<Turn>,
+    call_lock: Option<CallLock>,
 ) -> impl Future<Output = ()> + Send {
-    let owned = Owned { handler, ending: Ending(Arc::clone(&listener)) };
+    // Dropped in this order if the worker never starts: the handler before the listener ends.
+    let owned = (handler, EndOnDrop(Arc::clone(&listener)));
     async move {
-        let Owned { handler, ending: _ending } = owned;
+        let (handler, _end_on_drop) = owned;
         let mut delivery = Delivery { listener: &listener, handler, group: 1, last_warning: None };
         while let Some(chunk) = poll_fn(|context| listener.poll_chunk(context)).await {
-            let spent = delivery.deliver(&chunk, turn.as_ref()).await;
+            let spent = delivery.deliver(&chunk, call_lock.as_ref()).await;
             listener.drop_catching_panics(chunk);
             listener.metrics.chunk(spent);
         }
@@ -60,16 +60,10 @@ pub(super) fn deliver(
     }
 }
 
-/// The fields are dropped in this order if the worker never starts: the handler before the listener ends.
-struct Owned {
-    handler: AnyHandler,
-    ending: Ending,
-}
-
 /// Ends the listener when it is dropped.
-struct Ending(Arc<Listener>);
+struct EndOnDrop(Arc<Listener>);
 
-impl Drop for Ending {
+impl Drop for EndOnDrop {
     fn drop(&mut self) {
         self.0.end();
     }
@@ -84,13 +78,10 @@ struct Delivery<'a> {
     last_warning: Option<Instant>,
 }
 
-/// The listener was closed.
-struct Closed;
-
 /// A group of calls.
-struct Group<'a> {
+struct CallGroup<'a> {
     /// The last event that was claimed.
-    last: Option<&'a Notice>,
+    last: Option<&'a Event<Erased>>,
     claimed: usize,
     /// How many events the handler was called for; the filter may have hidden others.
     given: u64,
@@ -100,21 +91,23 @@ struct Group<'a> {
 
 impl Delivery<'_> {
     /// Delivers a chunk, group by group, and yields to other tasks between groups. Returns how long the handler ran.
-    async fn deliver(&mut self, chunk: &Batch, turn: Option<&Turn>) -> Duration {
+    async fn deliver(&mut self, chunk: &EventBatch, call_lock: Option<&CallLock>) -> Duration {
         let listener = self.listener;
         let mut spent = Duration::ZERO;
         loop {
-            let Ok(taken) = take_turn(turn, listener).await else { return spent };
-            let mut group = Group { last: None, claimed: 0, given: 0, is_more: true };
+            // Until no other worker calls the shared handler. A listener that is closed first has no more events.
+            let lock = OptionFuture::from(call_lock.map(CallLock::lock));
+            let Either::Left((guard, _)) = select(pin!(lock), pin!(listener.closed())).await else { return spent };
+            let mut group = CallGroup { last: None, claimed: 0, given: 0, is_more: true };
             let begun = Instant::now();
             listener.is_busy.store(true, Ordering::Relaxed);
             let called = self.call_group(chunk, &mut group, begun).await;
             listener.is_busy.store(false, Ordering::Release);
-            drop(taken);
+            drop(guard);
             let took = begun.elapsed();
             spent += took;
             listener.delivered.fetch_add(group.given, Ordering::Relaxed);
-            listener.complete_delivery_waits();
+            listener.publish_progress();
             self.adapt(took, group.claimed);
             if let Err(panic) = called {
                 rest_after_panic(listener, group.last, &panic).await;
@@ -128,7 +121,12 @@ impl Delivery<'_> {
 
     /// Claims and delivers one event after the other, and waits for the future of each. Returns the message of the first panic. The
     /// event that caused it was claimed, so the next group starts after it.
-    async fn call_group<'c>(&mut self, chunk: &'c Batch, group: &mut Group<'c>, begun: Instant) -> Result<(), String> {
+    async fn call_group<'c>(
+        &mut self,
+        chunk: &'c EventBatch,
+        group: &mut CallGroup<'c>,
+        begun: Instant,
+    ) -> Result<(), String> {
         while let Some(future) = panics::catch(|| self.call_until_future(chunk, group, begun))? {
             run(self.listener, future).await?;
             after_event(self.listener, group.last);
@@ -142,28 +140,28 @@ impl Delivery<'_> {
     /// Delivers events until the group ends or a callback returns a future, which the caller must await.
     fn call_until_future<'c>(
         &mut self,
-        chunk: &'c Batch,
-        group: &mut Group<'c>,
+        chunk: &'c EventBatch,
+        group: &mut CallGroup<'c>,
         begun: Instant,
     ) -> Option<EventFuture> {
         while group.is_more && group.claimed < self.group {
             let position = self.listener.claims.claim();
             group.is_more = position + 1 < chunk.len();
-            group.last = chunk.get(position);
-            let notice = group.last?;
+            let shared = chunk.get(position)?;
+            group.last = Some(&shared.event);
             group.claimed += 1;
-            let filtered = self.listener.filtered(notice);
+            let received = self.listener.received(shared);
             if self.listener.is_closed() {
                 // The filter is users' code and may take long. The handler was removed meanwhile, so it must not be called.
                 return None;
             }
-            if let Some(event) = filtered.of(notice) {
+            if let Some(event) = received {
                 group.given += 1;
-                if let Some(future) = self.handler.call(event) {
+                if let Some(future) = (self.handler)(&event) {
                     return Some(future);
                 }
             }
-            after_event(self.listener, Some(notice));
+            after_event(self.listener, group.last);
             // The handler may become slow at any event.
             if group.claimed.is_multiple_of(LOOK_AFTER) && begun.elapsed() > LONG {
                 return None;
@@ -191,53 +189,37 @@ impl Delivery<'_> {
     }
 }
 
-/// Waits until no other worker calls the shared handler. Fails if the listener is closed first: it has no more events then.
-async fn take_turn<'t>(turn: Option<&'t Turn>, listener: &Listener) -> Result<Option<Taken<'t>>, Closed> {
-    let Some(turn) = turn else { return Ok(None) };
-    match select(pin!(turn.take()), pin!(listener.closed())).await {
-        Either::Left((turn, _)) => Ok(Some(turn)),
-        Either::Right(_) => Err(Closed),
-    }
-}
-
 /// Runs the future of an async callback to its end; if it panics, returns the panic's message.
 ///
 /// The future also runs to its end if the listener is closed meanwhile: the task that removes the handler may wait for it.
 async fn run(listener: &Listener, future: EventFuture) -> Result<(), String> {
-    let mut running = Running { listener, future: Some(future) };
-    poll_fn(|context| {
-        let Some(future) = &mut running.future else { return Poll::Ready(Ok(())) };
-        match panics::catch(|| future.as_mut().poll(context)) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(())) => Poll::Ready(Ok(())),
-            Err(panic) => Poll::Ready(Err(panic)),
-        }
-    })
-    .await
+    let mut running = RunningFuture { listener, future: Some(future) };
+    let future = OptionFuture::from(running.future.as_mut());
+    AssertUnwindSafe(future).catch_unwind().await.map(drop).map_err(panics::message)
 }
 
 /// A future that runs. It is users' code, and its destructor may panic; it is dropped early when the runtime ends.
-struct Running<'a> {
+struct RunningFuture<'a> {
     listener: &'a Listener,
     future: Option<EventFuture>,
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningFuture<'_> {
     fn drop(&mut self) {
         self.listener.drop_catching_panics(self.future.take());
     }
 }
 
 /// The handler has returned from an event.
-fn after_event(listener: &Listener, event: Option<&Notice>) {
-    if let Some(Notice::Synced) = event {
+fn after_event(listener: &Listener, event: Option<&Event<Erased>>) {
+    if let Some(Event::Synced) = event {
         listener.set_synced();
     }
 }
 
 /// Logs and counts a panic. The event counts as delivered. Then waits before the next call, unless the listener is closed.
-async fn rest_after_panic(listener: &Listener, event: Option<&Notice>, panic: &str) {
-    listener.panicked("a handler panicked", event.and_then(Notice::key).map(Key::as_str), panic);
+async fn rest_after_panic(listener: &Listener, event: Option<&Event<Erased>>, panic: &str) {
+    listener.panicked("a handler panicked", event.and_then(Event::key).map(Key::as_str), panic);
     after_event(listener, event);
     // An error means that the time is over and the listener is open.
     let _ = timeout(AFTER_PANIC, listener.closed()).await;

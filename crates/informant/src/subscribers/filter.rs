@@ -4,54 +4,33 @@
 //! - **Out:** the same event, another one, or none.
 //! - **Knows nothing of:** buffers, tasks.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-use super::Notice;
-use crate::{Cached, Deleted, Origin, object::Erased};
+use crate::{Cached, Deleted, Event, Origin, event::CacheEvent, object::Erased};
 
 /// Returns true for the objects whose events a handler receives.
 pub(crate) type Filter = Arc<dyn Fn(&Cached<Erased>) -> bool + Send + Sync>;
 
-/// The result of applying a filter to an event.
-pub(super) enum Filtered {
-    Unchanged,
-    /// Another event.
-    Instead(Notice),
-    Nothing,
-}
-
-impl Filtered {
-    /// The event that the handler receives, if it receives one.
-    pub(super) fn of<'a>(&'a self, notice: &'a Notice) -> Option<&'a Notice> {
-        match self {
-            Self::Unchanged => Some(notice),
-            Self::Instead(other) => Some(other),
-            Self::Nothing => None,
-        }
-    }
-}
-
-/// Applies a filter to an event.
+/// Returns the event that the handler receives, if it receives one.
 ///
 /// A delete is delivered if the state that the handler received last passes, whatever the final state is. Otherwise a handler would miss
 /// the delete of an object whose last change made it fail the filter.
-pub(super) fn as_filtered(notice: &Notice, passes: impl Fn(&Cached<Erased>) -> bool) -> Filtered {
-    let if_passes = |object: &Cached<Erased>| if passes(object) { Filtered::Unchanged } else { Filtered::Nothing };
-    match notice {
-        Notice::Added { object, .. } | Notice::Unchanged(object) => if_passes(object),
-        Notice::Updated { old, new } => match (passes(old), passes(new)) {
-            (true, true) => Filtered::Unchanged,
-            (false, true) => Filtered::Instead(Notice::Added { object: new.clone(), origin: Origin::Live }),
+pub(super) fn apply_filter(
+    shared: &CacheEvent,
+    passes: impl Fn(&Cached<Erased>) -> bool,
+) -> Option<Cow<'_, Event<Erased>>> {
+    let is_received = match &shared.event {
+        Event::Updated { old, new } => match (passes(old), passes(new)) {
+            (false, true) => return Some(Cow::Owned(Event::Added { object: new.clone(), origin: Origin::Live })),
             // The object exists, but no longer passes. The handler gets the state that it received last.
-            (true, false) => {
-                let deleted = Deleted::Observed(old.clone());
-                Filtered::Instead(Notice::Deleted { deleted, last: old.clone() })
-            }
-            (false, false) => Filtered::Nothing,
+            (true, false) => return Some(Cow::Owned(Event::Deleted(Deleted::Observed(old.clone())))),
+            (passed_before, _) => passed_before,
         },
-        Notice::Deleted { last, .. } => if_passes(last),
-        Notice::Synced => Filtered::Unchanged,
-    }
+        Event::Added { .. } | Event::Resynced(_) | Event::Deleted(_) | Event::Synced => {
+            shared.last_received().is_none_or(passes)
+        }
+    };
+    is_received.then_some(Cow::Borrowed(&shared.event))
 }
 
 #[cfg(test)]
@@ -63,47 +42,47 @@ mod tests {
         Cached::new(Identity::of_key(Key::cluster_scoped("x")), passes).erase()
     }
 
-    fn shown(notice: &Notice) -> Option<&'static str> {
-        let left = as_filtered(notice, |object| **object.typed_ref::<bool>());
-        Some(match left.of(notice)? {
-            Notice::Added { origin: Origin::InitialList, .. } => "initial add",
-            Notice::Added { origin: Origin::Live, .. } => "add",
-            Notice::Updated { .. } => "update",
-            Notice::Unchanged(_) => "unchanged",
-            Notice::Deleted { .. } => "delete",
-            Notice::Synced => "synced",
+    fn shown(event: impl Into<CacheEvent>) -> Option<&'static str> {
+        let event = event.into();
+        let received = apply_filter(&event, |object| **object.typed_ref::<bool>())?;
+        Some(match &*received {
+            Event::Added { origin: Origin::InitialList, .. } => "initial add",
+            Event::Added { origin: Origin::Live, .. } => "add",
+            Event::Updated { .. } => "update",
+            Event::Resynced(_) => "unchanged",
+            Event::Deleted(_) => "delete",
+            Event::Synced => "synced",
         })
     }
 
     /// CT-26
     #[test]
     fn an_object_that_enters_the_filter_is_an_add_and_one_that_leaves_it_a_delete() {
-        let update = |old, new| Notice::Updated { old: object(old), new: object(new) };
-        assert_eq!(shown(&update(true, true)), Some("update"));
-        assert_eq!(shown(&update(false, true)), Some("add"));
-        assert_eq!(shown(&update(true, false)), Some("delete"));
-        assert_eq!(shown(&update(false, false)), None);
+        let update = |old, new| Event::Updated { old: object(old), new: object(new) };
+        assert_eq!(shown(update(true, true)), Some("update"));
+        assert_eq!(shown(update(false, true)), Some("add"));
+        assert_eq!(shown(update(true, false)), Some("delete"));
+        assert_eq!(shown(update(false, false)), None);
     }
 
     /// CT-26
     #[test]
     fn an_add_and_a_resync_pass_the_filter_if_the_object_does() {
-        let add = |passes| Notice::Added { object: object(passes), origin: Origin::InitialList };
-        assert_eq!(shown(&add(true)), Some("initial add"));
-        assert_eq!(shown(&add(false)), None);
-        assert_eq!(shown(&Notice::Unchanged(object(true))), Some("unchanged"));
-        assert_eq!(shown(&Notice::Unchanged(object(false))), None);
-        assert_eq!(shown(&Notice::Synced), Some("synced"));
+        let add = |passes| Event::Added { object: object(passes), origin: Origin::InitialList };
+        assert_eq!(shown(add(true)), Some("initial add"));
+        assert_eq!(shown(add(false)), None);
+        assert_eq!(shown(Event::Resynced(object(true))), Some("unchanged"));
+        assert_eq!(shown(Event::Resynced(object(false))), None);
+        assert_eq!(shown(Event::Synced), Some("synced"));
     }
 
     /// CT-26, CT-27, as we want them: the state that was delivered last decides.
     #[test]
     fn a_delete_passes_the_filter_if_the_last_delivered_state_did() {
-        let delete = |last, fin| Notice::Deleted { deleted: Deleted::Observed(object(fin)), last: object(last) };
-        assert_eq!(shown(&delete(true, true)), Some("delete"));
-        assert_eq!(shown(&delete(true, false)), Some("delete"));
-        assert_eq!(shown(&delete(false, true)), None);
-        let missed = Deleted::Missed { last_known: object(true) };
-        assert_eq!(shown(&Notice::Deleted { deleted: missed, last: object(true) }), Some("delete"));
+        let delete = |last, fin| CacheEvent::deleted(Deleted::Observed(object(fin)), object(last));
+        assert_eq!(shown(delete(true, true)), Some("delete"));
+        assert_eq!(shown(delete(true, false)), Some("delete"));
+        assert_eq!(shown(delete(false, true)), None);
+        assert_eq!(shown(Event::Deleted(Deleted::Missed { last_known: object(true) })), Some("delete"));
     }
 }

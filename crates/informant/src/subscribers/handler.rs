@@ -4,12 +4,11 @@
 //! - **Out:** an `AnyHandler`, a type-erased handler that is called with one event at a time.
 //! - **Knows nothing of:** buffers, tasks, panics.
 
-use std::{marker::PhantomData, sync::Arc};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use super::Notice;
-use crate::{Cached, Deleted, Origin};
+use crate::{Cached, Deleted, Event, Origin, object::Erased};
 
 /// Receives every change of an informer's objects.
 ///
@@ -121,46 +120,25 @@ macro_rules! handler_behind {
 handler_behind!(Arc);
 handler_behind!(Box);
 
-/// A handler whose object type is erased, as a worker calls it.
+/// A handler whose object type is erased: calls the callback for one event. If the callback is async, returns its future, which must
+/// complete before the next call.
 ///
-/// `call` takes `&mut self`: a worker owns its handler, or shares it with workers that take turns.
-pub(crate) trait CallHandler: Send {
-    /// Calls the callback for one event. If the callback is async, returns its future, which must complete before the next call.
-    fn call(&mut self, notice: &Notice) -> Option<EventFuture>;
-
-    /// The handler's name, unless the subscription has another one.
-    fn name(&self) -> String;
-}
+/// It may change its state: a worker owns its handler, or shares it with other workers under a `CallLock`.
+pub(crate) type AnyHandler = Box<dyn FnMut(&Event<Erased>) -> Option<EventFuture> + Send>;
 
 /// The future of an async callback.
 pub(crate) type EventFuture = BoxFuture<'static, ()>;
 
-pub(crate) type AnyHandler = Box<dyn CallHandler>;
-
-/// Adapts an `EventHandler<O>` to erased objects.
-struct ErasedHandler<O, H> {
-    handler: H,
-    object_type: PhantomData<fn(O) -> O>,
-}
-
 /// Erases the object type of a handler.
 pub(crate) fn erase_handler<O: 'static>(handler: impl EventHandler<O>) -> AnyHandler {
-    Box::new(ErasedHandler { handler, object_type: PhantomData })
-}
-
-impl<O: 'static, H: EventHandler<O>> CallHandler for ErasedHandler<O, H> {
-    fn call(&mut self, notice: &Notice) -> Option<EventFuture> {
-        match notice {
-            Notice::Added { object, origin } => self.handler.on_add(object.typed_ref(), *origin),
-            Notice::Updated { old, new } => self.handler.on_update(old.typed_ref(), new.typed_ref()),
-            Notice::Unchanged(object) => self.handler.on_resync(object.typed_ref()),
-            Notice::Deleted { deleted, last: _ } => self.handler.on_delete(&deleted.clone().typed()),
-            Notice::Synced => self.handler.on_synced(),
+    Box::new(move |event: &Event<Erased>| {
+        match event {
+            Event::Added { object, origin } => handler.on_add(object.typed_ref(), *origin),
+            Event::Updated { old, new } => handler.on_update(old.typed_ref(), new.typed_ref()),
+            Event::Resynced(object) => handler.on_resync(object.typed_ref()),
+            Event::Deleted(deleted) => handler.on_delete(&deleted.clone().typed()),
+            Event::Synced => handler.on_synced(),
         }
         None
-    }
-
-    fn name(&self) -> String {
-        self.handler.name()
-    }
+    })
 }

@@ -5,7 +5,9 @@
 //! - **Knows nothing of:** other listeners, the cache.
 
 use std::{
+    borrow::Cow,
     fmt,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -13,18 +15,25 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+use futures_util::future::{Either, select};
 use parking_lot::Mutex;
-use tokio::sync::{SetOnce, oneshot};
+use tokio::sync::{SetOnce, watch};
 use tracing::error;
 
 use super::{
-    buffer::{Batch, Buffer, Claims, DeferredDrop, Next, Policy},
+    HandlerStatus,
+    buffer::{Buffer, BufferPolicy, Claims, EventBatch},
     calling::Caller,
-    filter::{Filter, Filtered, as_filtered},
-    notice::Notice,
-    workers::Work,
+    filter::{Filter, apply_filter},
+    workers::Worker,
 };
-use crate::{Cached, metrics::HandlerMetrics, object::Erased, panics};
+use crate::{
+    Event,
+    event::CacheEvent,
+    metrics::HandlerMetrics,
+    object::Erased,
+    panics::{self, DeferredDrop},
+};
 
 /// One handler or stream of an informer.
 pub(crate) struct Listener {
@@ -33,24 +42,24 @@ pub(crate) struct Listener {
     pub(super) informer: Arc<str>,
     filter: Option<Filter>,
     inbox: Mutex<Inbox>,
-    pub(super) claims: Claims,
+    pub(super) claims: Arc<Claims>,
     pub(super) delivered: AtomicU64,
     panics: AtomicU64,
     resyncs_skipped: AtomicU64,
     /// A callback, or its future, is running.
     pub(super) is_busy: AtomicBool,
-    /// Whether the inbox has `delivery_waits`. Read without the lock, so that the usual case costs one load.
-    has_delivery_waits: AtomicBool,
+    /// All events before this position were delivered. Updated only while a task waits for it, so that the usual case costs one load.
+    delivered_until: watch::Sender<u64>,
     pub(super) metrics: HandlerMetrics,
-    sync: SetOnce<Result<(), Ended>>,
-    closed: SetOnce<Ended>,
+    sync: SetOnce<Result<(), CloseReason>>,
+    closed: SetOnce<CloseReason>,
     /// No callback runs, and none will be called.
     ended: SetOnce<()>,
 }
 
 /// Why a listener receives no more events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum CloseReason {
     Removed,
     Stopped,
 }
@@ -59,30 +68,22 @@ struct Inbox {
     buffer: Buffer,
     /// Wakes the worker or stream that waits for the next chunk.
     waker: Option<Waker>,
-    worker: Worker,
-    delivery_waits: Vec<DeliveryWait>,
+    worker: WorkerState,
 }
 
-/// The worker that takes events out of the buffer.
-enum Worker {
-    /// A stream has no worker: its owner takes the events.
-    None,
+/// Whether a worker takes events out of the buffer.
+enum WorkerState {
+    /// A stream has no worker: its reader takes the events.
+    NoWorker,
     /// The informer has not started yet.
-    Waiting(Work),
+    NotStarted(Worker),
     Running,
 }
 
-/// A task that waits until all events before a position were delivered.
-struct DeliveryWait {
-    until: u64,
-    delivered: oneshot::Sender<()>,
-}
-
-/// Events that were removed from a listener's buffer. Dropping users' objects runs users' code, so the caller drops this without a lock.
-/// Panics of destructors are logged and counted.
+/// A listener, and events that were removed from its buffer: panics of their destructors are logged and counted as the listener's.
 pub(crate) struct RemovedEvents {
-    listener: Arc<Listener>,
-    events: DeferredDrop,
+    pub(super) listener: Arc<Listener>,
+    pub(super) events: DeferredDrop<EventBatch>,
 }
 
 impl Drop for RemovedEvents {
@@ -96,44 +97,48 @@ impl Listener {
         caller: Caller,
         name: Arc<str>,
         informer: Arc<str>,
-        policy: Policy,
+        policy: BufferPolicy,
         filter: Option<Filter>,
     ) -> Self {
+        let buffer = Buffer::new(policy);
         Self {
             caller,
             metrics: HandlerMetrics::new(&informer, &name),
             name,
             informer,
             filter,
-            inbox: Mutex::new(Inbox::new(policy)),
-            claims: Claims::default(),
+            claims: Arc::clone(buffer.claims()),
+            inbox: Mutex::new(Inbox { buffer, waker: None, worker: WorkerState::NoWorker }),
             delivered: AtomicU64::new(0),
             panics: AtomicU64::new(0),
             resyncs_skipped: AtomicU64::new(0),
             is_busy: AtomicBool::new(false),
-            has_delivery_waits: AtomicBool::new(false),
+            delivered_until: watch::Sender::new(0),
             sync: SetOnce::new(),
             closed: SetOnce::new(),
             ended: SetOnce::new(),
         }
     }
 
-    /// Appends a batch without resyncs to the buffer, and wakes the worker or stream that waits for it. Returns the events that were
-    /// coalesced into others.
-    pub(super) fn push(self: &Arc<Self>, batch: Batch) -> Option<RemovedEvents> {
-        self.push_with(|buffer| buffer.push(batch, &self.claims))
-    }
-
-    /// As [`push`](Self::push), for a batch that has resyncs.
-    pub(super) fn push_replay(self: &Arc<Self>, batch: Batch) -> Option<RemovedEvents> {
-        self.push_with(|buffer| buffer.push_replay(batch, &self.claims))
+    /// Appends a batch to the buffer, and wakes the worker or stream that waits for it. Returns the events that were coalesced into
+    /// others.
+    pub(super) fn push(self: &Arc<Self>, batch: EventBatch) -> Option<RemovedEvents> {
+        let mut inbox = self.inbox.lock();
+        let events = inbox.buffer.push(batch);
+        let (waker, backlog) = (inbox.waker.take(), inbox.buffer.len());
+        drop(inbox);
+        self.show(backlog);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        (!events.is_empty()).then(|| RemovedEvents { listener: Arc::clone(self), events })
     }
 
     /// Returns true if resyncs of an earlier replay still wait; counts the replay that the caller skips for that reason.
     ///
     /// Only the processor appends resyncs, so `false` still holds when it appends the replay.
     pub(super) fn skip_replay_if_waiting(&self) -> bool {
-        let has_resyncs = self.inbox.lock().buffer.has_resyncs(&self.claims);
+        let has_resyncs = self.inbox.lock().buffer.has_resyncs();
         if has_resyncs {
             self.resyncs_skipped.fetch_add(1, Ordering::Relaxed);
             self.metrics.resync_skipped();
@@ -141,107 +146,81 @@ impl Listener {
         has_resyncs
     }
 
-    fn push_with(self: &Arc<Self>, push: impl FnOnce(&mut Buffer) -> DeferredDrop) -> Option<RemovedEvents> {
-        let mut inbox = self.inbox.lock();
-        let removed = push(&mut inbox.buffer);
-        let (waker, backlog) = (inbox.waker.take(), inbox.buffer.len(&self.claims));
-        drop(inbox);
-        self.show(backlog);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-        (!removed.is_empty()).then(|| RemovedEvents { listener: Arc::clone(self), events: removed })
-    }
-
     /// The next chunk, all of which may be [claimed](Claims::claim); `None` once the listener is closed. The caller has delivered all
     /// events that it claimed.
-    pub(super) fn poll_chunk(&self, context: &mut Context<'_>) -> Poll<Option<Batch>> {
-        // Before the waker is stored: destructors, which are users' code, must not use it up.
-        let removed = self.inbox.lock().buffer.finish();
-        self.drop_catching_panics(removed);
+    pub(super) fn poll_chunk(&self, context: &mut Context<'_>) -> Poll<Option<EventBatch>> {
         let mut waker = Some(context.waker().clone());
+        let mut finished = DeferredDrop::default();
         let mut inbox = self.inbox.lock();
-        let next = inbox.buffer.next(&self.claims);
-        if let Next::Nothing = next {
+        let chunk = inbox.buffer.poll_chunk(&mut finished);
+        if chunk.is_pending() {
             // Stored under the same lock under which a push looks for it.
             std::mem::swap(&mut inbox.waker, &mut waker);
         }
-        let backlog = inbox.buffer.len(&self.claims);
-        let delivered = self.take_delivered(&mut inbox);
+        let (backlog, progress) = (inbox.buffer.len(), self.progress(&inbox));
         drop(inbox);
-        complete(delivered);
+        self.publish(progress);
         self.show(backlog);
-        match next {
-            Next::Chunk(chunk) => Poll::Ready(Some(chunk)),
-            Next::Closed => Poll::Ready(None),
-            Next::Nothing => Poll::Pending,
-        }
+        self.drop_catching_panics(finished);
+        chunk
     }
 
     /// Waits until every event that waits now was delivered, or was coalesced into one that was.
     ///
     /// Cancel safe.
-    pub(super) async fn backlog_delivered(&self) -> Result<(), Ended> {
-        let Some(is_delivered) = self.add_delivery_wait() else { return Ok(()) };
-        match is_delivered.await {
-            Ok(()) => Ok(()),
-            // The listener drops the sender when it is closed.
-            Err(_) => Err(self.closed().await),
+    pub(super) async fn backlog_delivered(&self) -> Result<(), CloseReason> {
+        // Before the lock is taken: a worker that takes it afterwards publishes its progress.
+        let mut delivered_until = self.delivered_until.subscribe();
+        let Some(until) = self.undelivered() else { return Ok(()) };
+        let is_delivered = pin!(delivered_until.wait_for(|delivered_until| *delivered_until >= until));
+        match select(is_delivered, pin!(self.closed())).await {
+            Either::Left(_) => Ok(()),
+            Either::Right((reason, _)) => Err(reason),
         }
     }
 
-    /// Returns `None` if all events were delivered.
-    fn add_delivery_wait(&self) -> Option<oneshot::Receiver<()>> {
-        let (delivered, is_delivered) = oneshot::channel();
-        let mut inbox = self.inbox.lock();
-        // A closed listener drops the sender here.
-        if !inbox.buffer.is_closed() {
-            // A worker or stream that waits for events leaves its waker, and the next push takes it. Before the start there is no worker.
-            let has_received_all = inbox.buffer.pushed() == 0 || inbox.waker.is_some();
-            if has_received_all || self.has_returned_from_all(&inbox) {
-                return None;
-            }
-            let until = inbox.buffer.pushed();
-            // Removes the waits that were cancelled.
-            inbox.delivery_waits.retain(|wait| !wait.delivered.is_closed());
-            inbox.delivery_waits.push(DeliveryWait { until, delivered });
-            self.has_delivery_waits.store(true, Ordering::Release);
+    /// The position before which all events must be delivered so that none of those that wait now is left; `None` if none waits.
+    fn undelivered(&self) -> Option<u64> {
+        let inbox = self.inbox.lock();
+        let pushed = inbox.buffer.pushed();
+        if inbox.buffer.is_closed() {
+            // A closed listener publishes no position, so only `closed` ends the wait.
+            return Some(u64::MAX);
         }
-        Some(is_delivered)
-    }
-
-    /// Whether the handler has returned from all events, although its worker does not wait for others: it rests after a panic.
-    fn has_returned_from_all(&self, inbox: &Inbox) -> bool {
-        match inbox.worker {
-            // The claims are read first: a call that was claimed before has ended if no call runs now.
-            Worker::Running => {
-                let position = inbox.buffer.first_unclaimed(&self.claims);
-                position == inbox.buffer.pushed() && !self.is_busy.load(Ordering::Acquire)
-            }
+        // A worker or stream that waits for events leaves its waker, and the next push takes it. Before the start there is no worker.
+        let has_received_all = pushed == 0 || inbox.waker.is_some();
+        let has_returned_from_all = match inbox.worker {
+            // It may rest after a panic, instead of waiting for events. The claims are read first: a call that was claimed before has
+            // ended if no call runs now.
+            WorkerState::Running => inbox.buffer.first_unclaimed() == pushed && !self.is_busy.load(Ordering::Acquire),
             // The reader of a stream has the last event until it requests the next one.
-            Worker::None | Worker::Waiting(_) => false,
-        }
+            WorkerState::NoWorker | WorkerState::NotStarted(_) => false,
+        };
+        (!has_received_all && !has_returned_from_all).then_some(pushed)
     }
 
-    /// Completes the waits for events that were delivered. The caller has delivered all events that it claimed.
+    /// Publishes which events were delivered, if a task waits for that. The caller has delivered all events that it claimed.
     ///
-    /// A wait that is added at the same moment may be overlooked; [`poll_chunk`](Self::poll_chunk), which the worker calls before it is
+    /// A wait that begins at the same moment may be overlooked; [`poll_chunk`](Self::poll_chunk), which the worker calls before it is
     /// idle, completes it.
-    pub(super) fn complete_delivery_waits(&self) {
-        if self.has_delivery_waits.load(Ordering::Acquire) {
-            let delivered = self.take_delivered(&mut self.inbox.lock());
-            complete(delivered);
+    pub(super) fn publish_progress(&self) {
+        if self.delivered_until.receiver_count() > 0 {
+            let progress = self.progress(&self.inbox.lock());
+            self.publish(progress);
         }
     }
 
-    fn take_delivered(&self, inbox: &mut Inbox) -> Vec<DeliveryWait> {
-        if inbox.delivery_waits.is_empty() {
-            return Vec::new();
+    /// The position to be published; `None` if no task waits for it.
+    fn progress(&self, inbox: &Inbox) -> Option<u64> {
+        let is_awaited = self.delivered_until.receiver_count() > 0 && !inbox.buffer.is_closed();
+        is_awaited.then(|| inbox.buffer.first_unclaimed())
+    }
+
+    /// Wakes the waiting tasks. Call it without the inbox's lock.
+    fn publish(&self, progress: Option<u64>) {
+        if let Some(delivered_until) = progress {
+            self.delivered_until.send_replace(delivered_until);
         }
-        let position = inbox.buffer.first_unclaimed(&self.claims);
-        let delivered = inbox.delivery_waits.extract_if(.., |wait| wait.until <= position).collect();
-        self.has_delivery_waits.store(!inbox.delivery_waits.is_empty(), Ordering::Release);
-        delivered
     }
 
     fn show(&self, backlog: usize) {
@@ -252,12 +231,11 @@ impl Listener {
         }
     }
 
-    /// Applies the filter to an event. An object at which the filter panics does not pass.
-    pub(super) fn filtered(&self, notice: &Notice) -> Filtered {
-        let Some(filter) = &self.filter else { return Filtered::Unchanged };
-        as_filtered(notice, |object: &Cached<Erased>| {
-            let passes = panics::catch(|| filter(object));
-            passes.unwrap_or_else(|panic| {
+    /// The event as the handler receives it; `None` if the filter hides it. An object at which the filter panics does not pass.
+    pub(super) fn received<'a>(&self, shared: &'a CacheEvent) -> Option<Cow<'a, Event<Erased>>> {
+        let Some(filter) = &self.filter else { return Some(Cow::Borrowed(&shared.event)) };
+        apply_filter(shared, |object| {
+            panics::catch(|| filter(object)).unwrap_or_else(|panic| {
                 self.panicked("a filter panicked", Some(object.key().as_str()), &panic);
                 false
             })
@@ -290,38 +268,36 @@ impl Listener {
 
     /// How many events wait.
     pub(super) fn backlog(&self) -> usize {
-        self.inbox.lock().buffer.len(&self.claims)
+        self.inbox.lock().buffer.len()
     }
 
-    /// How many events were combined with others.
-    pub(super) fn saved(&self) -> u64 {
-        self.inbox.lock().buffer.saved()
-    }
-
-    /// Sets the worker, which starts with the informer. Drops it if the listener is closed.
-    pub(crate) fn set_worker(&self, work: Work) {
-        let mut inbox = self.inbox.lock();
-        let too_late = match inbox.buffer.is_closed() {
-            true => Some(work),
-            false => {
-                inbox.worker = Worker::Waiting(work);
-                None
-            }
-        };
+    pub(crate) fn status(&self) -> HandlerStatus {
+        let inbox = self.inbox.lock();
+        let (backlog, coalesced) = (inbox.buffer.len(), inbox.buffer.coalesced());
         drop(inbox);
-        self.drop_catching_panics(too_late);
+        HandlerStatus {
+            name: Arc::clone(&self.name),
+            is_synced: self.is_synced(),
+            backlog,
+            delivered: self.delivered.load(Ordering::Relaxed),
+            coalesced,
+            panics: self.panics.load(Ordering::Relaxed),
+            resyncs_skipped: self.resyncs_skipped.load(Ordering::Relaxed),
+        }
     }
 
-    /// Takes the worker's future, to be run; `None` if it was taken before.
-    pub(crate) fn begin_work(&self) -> Option<Work> {
-        let mut inbox = self.inbox.lock();
-        match std::mem::replace(&mut inbox.worker, Worker::None) {
-            Worker::Waiting(work) => {
-                inbox.worker = Worker::Running;
-                Some(work)
-            }
-            other @ (Worker::None | Worker::Running) => {
-                inbox.worker = other;
+    /// Sets the worker, which starts with the informer. The listener is new: no code can have closed it.
+    pub(crate) fn set_worker(&self, worker: Worker) {
+        self.inbox.lock().worker = WorkerState::NotStarted(worker);
+    }
+
+    /// Takes the worker, to be run; `None` if it was taken before.
+    pub(crate) fn take_worker(&self) -> Option<Worker> {
+        let worker = &mut self.inbox.lock().worker;
+        match std::mem::replace(worker, WorkerState::Running) {
+            WorkerState::NotStarted(taken) => Some(taken),
+            other @ (WorkerState::NoWorker | WorkerState::Running) => {
+                *worker = other;
                 None
             }
         }
@@ -329,32 +305,30 @@ impl Listener {
 
     /// The worker has ended; closes the listener, if it is open.
     pub(super) fn end(&self) {
-        self.close(Ended::Removed);
+        self.close(CloseReason::Removed);
         let _ = self.ended.set(());
     }
 
     /// Drops all waiting events and accepts no others. A running callback, or its future, goes on.
-    pub(crate) fn close(&self, ended: Ended) {
+    pub(crate) fn close(&self, reason: CloseReason) {
         let mut inbox = self.inbox.lock();
         if inbox.buffer.is_closed() {
             return;
         }
-        let removed = inbox.buffer.close(&self.claims);
-        let (waker, waits) = (inbox.waker.take(), std::mem::take(&mut inbox.delivery_waits));
-        let worker = match std::mem::replace(&mut inbox.worker, Worker::None) {
-            Worker::Running => {
-                inbox.worker = Worker::Running;
-                None
+        let removed = inbox.buffer.close();
+        let waker = inbox.waker.take();
+        let idle = match inbox.worker {
+            WorkerState::Running => None,
+            WorkerState::NoWorker | WorkerState::NotStarted(_) => {
+                Some(std::mem::replace(&mut inbox.worker, WorkerState::NoWorker))
             }
-            idle @ (Worker::None | Worker::Waiting(_)) => Some(idle),
         };
         drop(inbox);
         // Set without the lock: these wake tasks, which may lock the inbox at once.
-        let _ = self.closed.set(ended);
-        let _ = self.sync.set(Err(ended));
-        drop(waits);
-        let is_idle = worker.is_some();
-        self.drop_catching_panics(worker);
+        let _ = self.closed.set(reason);
+        let _ = self.sync.set(Err(reason));
+        let is_idle = idle.is_some();
+        self.drop_catching_panics(idle);
         self.drop_catching_panics(removed);
         if is_idle {
             let _ = self.ended.set(());
@@ -369,7 +343,7 @@ impl Listener {
         self.closed.initialized()
     }
 
-    pub(super) async fn closed(&self) -> Ended {
+    pub(super) async fn closed(&self) -> CloseReason {
         *self.closed.wait().await
     }
 
@@ -382,7 +356,7 @@ impl Listener {
         self.sync.get() == Some(&Ok(()))
     }
 
-    pub(super) async fn synced(&self) -> Result<(), Ended> {
+    pub(super) async fn synced(&self) -> Result<(), CloseReason> {
         *self.sync.wait().await
     }
 
@@ -402,36 +376,35 @@ impl Listener {
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
     }
-
-    pub(super) fn delivered(&self) -> u64 {
-        self.delivered.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn panics(&self) -> u64 {
-        self.panics.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn resyncs_skipped(&self) -> u64 {
-        self.resyncs_skipped.load(Ordering::Relaxed)
-    }
-}
-
-impl Inbox {
-    fn new(policy: Policy) -> Self {
-        Self { buffer: Buffer::new(policy), waker: None, worker: Worker::None, delivery_waits: Vec::new() }
-    }
-}
-
-/// Wakes the waiting tasks. Call it without the inbox's lock.
-fn complete(waits: Vec<DeliveryWait>) {
-    for wait in waits {
-        // An error means that the wait was cancelled.
-        let _ = wait.delivered.send(());
-    }
 }
 
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listener").field("name", &self.name).field("backlog", &self.backlog()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_wait_for_the_backlog_fails_if_the_listener_is_closed_before_all_events_are_delivered() {
+        let caller = Caller { informer: 0, listener: Some(0) };
+        let listener =
+            Arc::new(Listener::new(caller, "handler".into(), "informer".into(), BufferPolicy::Unbounded, None));
+        let mut context = Context::from_waker(Waker::noop());
+        drop(listener.push(std::iter::once(Event::Synced.into()).collect()));
+        assert!(listener.poll_chunk(&mut context).is_ready());
+        let mut delivered = pin!(listener.backlog_delivered());
+        assert_eq!(delivered.as_mut().now_or_never(), None);
+
+        listener.close(CloseReason::Removed);
+        assert!(matches!(listener.poll_chunk(&mut context), Poll::Ready(None)));
+
+        assert_eq!(delivered.await, Err(CloseReason::Removed));
+        assert_eq!(listener.backlog_delivered().await, Err(CloseReason::Removed), "also if the wait begins afterwards");
     }
 }

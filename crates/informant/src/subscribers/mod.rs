@@ -9,6 +9,7 @@
 //! reader takes them. So a handler that is slow or panics affects no other handler, and not the cache.
 
 mod buffer; // the pending events of one listener
+mod call_lock; // one call at a time for a handler of several informers
 mod calling; // which handler's code runs in this thread or task
 mod closures; // the callbacks of a subscription as one handler
 mod coalesce; // combines pending events of one object
@@ -17,12 +18,10 @@ mod errors; // errors of registrations
 mod filter; // hides objects that do not pass a filter
 mod handler; // `EventHandler` and `Handler`
 mod listener; // buffer and state of one handler or stream
-mod notice; // an event on its way to the listeners
 mod processor; // hands each batch to all listeners
 mod registration; // `Registration`, the user's handle of a handler
 mod resync; // which handlers are due for a resync
 mod stream; // `EventStream`
-mod turn; // one event at a time for a handler of several informers
 mod workers; // the tasks and threads that call handlers
 
 pub use closures::Handler;
@@ -32,15 +31,14 @@ pub use registration::{HandlerStatus, Registration};
 pub(crate) use stream::AnyEventStream;
 pub use stream::EventStream;
 
-pub(crate) use buffer::Policy;
+pub(crate) use buffer::BufferPolicy;
+pub(crate) use call_lock::CallLock;
 pub(crate) use calling::{Caller, as_work_of, do_as, is_inside_informer};
-pub(crate) use closures::{Closures, EventClosure};
+pub(crate) use closures::{Closures, name_at};
 pub(crate) use filter::Filter;
-pub(crate) use handler::{AnyHandler, CallHandler, EventFuture, erase_handler};
-pub(crate) use listener::{Ended, Listener};
-pub(crate) use notice::Notice;
-pub(crate) use processor::{Joined, Leftovers, SharedProcessor};
+pub(crate) use handler::{AnyHandler, EventFuture, erase_handler};
+pub(crate) use listener::{CloseReason, Listener};
+pub(crate) use processor::SharedProcessor;
 pub(crate) use registration::{Clusters, NotReached, ReachedVersion};
 pub(crate) use resync::ResyncRequest;
-pub(crate) use turn::Turn;
-pub(crate) use workers::{Place, Work, Workers};
+pub(crate) use workers::{Worker, WorkerKind, Workers};

@@ -15,50 +15,29 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    Listener, Notice, ResyncRequest,
-    buffer::Batch,
+    Listener, ResyncRequest,
+    buffer::EventBatch,
     calling::Caller,
     listener::RemovedEvents,
-    resync::{CheckPeriod, Schedule},
+    resync::{CheckPeriod, ResyncSchedule},
 };
-use crate::{Cached, Origin, object::Erased};
+use crate::{Cached, Event, Origin, event::CacheEvent, object::Erased, panics::DeferredDrop};
 
 /// The listeners of one informer.
 pub(crate) struct SharedProcessor {
     id: u64,
-    members: Vec<Member>,
+    listeners: Vec<ScheduledListener>,
     check: CheckPeriod,
     is_synced: bool,
     is_closed: bool,
     next_listener: u64,
     /// Coalesced events, until the caller takes them.
-    removed: Vec<RemovedEvents>,
+    removed: DeferredDrop<RemovedEvents>,
 }
 
-/// Values to be dropped after the caller has released its lock: dropping them runs users' code.
-pub(crate) struct Leftovers {
-    /// Listeners that were closed.
-    pub(crate) listeners: Vec<Arc<Listener>>,
-    /// Events that were coalesced into others.
-    pub(crate) events: Vec<RemovedEvents>,
-}
-
-struct Member {
+struct ScheduledListener {
     listener: Arc<Listener>,
-    resync: Schedule,
-}
-
-/// A listener that has joined.
-pub(crate) struct Joined {
-    pub(crate) listener: Arc<Listener>,
-    /// Its resync period.
-    pub(crate) resync: Option<Duration>,
-}
-
-/// Events that were distributed. Dropping users' objects runs users' code, so the caller drops this without a lock.
-pub(crate) struct Distributed {
-    _all: Batch,
-    _changes: Batch,
+    resync: ResyncSchedule,
 }
 
 impl SharedProcessor {
@@ -66,12 +45,12 @@ impl SharedProcessor {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            members: Vec::new(),
+            listeners: Vec::new(),
             check: CheckPeriod::new(resync),
             is_synced: false,
             is_closed: false,
             next_listener: 0,
-            removed: Vec::new(),
+            removed: DeferredDrop::default(),
         }
     }
 
@@ -88,62 +67,66 @@ impl SharedProcessor {
     /// Fixes the check period. Returns the listeners that have joined so far.
     pub(crate) fn start(&mut self) -> Vec<Arc<Listener>> {
         self.check.fix();
-        self.members.iter().map(|member| Arc::clone(&member.listener)).collect()
+        self.listeners.iter().map(|scheduled| Arc::clone(&scheduled.listener)).collect()
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Removes the listeners that were closed, and returns them with the events that were coalesced into others since the last call.
-    pub(crate) fn take_leftovers(&mut self) -> Leftovers {
-        let closed = self.members.extract_if(.., |member| member.listener.is_closed());
-        let listeners = closed.map(|member| member.listener).collect();
-        Leftovers { listeners, events: std::mem::take(&mut self.removed) }
+    /// Removes the listeners that were closed, and returns them with the events that were coalesced into others since the last call. The
+    /// caller drops them after it has released its lock: dropping them runs users' code.
+    pub(crate) fn take_removed(&mut self) -> DeferredDrop<RemovedEvents> {
+        let closed = self.listeners.extract_if(.., |scheduled| scheduled.listener.is_closed());
+        let closed =
+            closed.map(|scheduled| RemovedEvents { listener: scheduled.listener, events: DeferredDrop::default() });
+        self.removed.extend(closed);
+        std::mem::take(&mut self.removed)
     }
 
-    /// Adds a listener: it receives the objects of the cache as adds, and all later events.
+    /// Adds a listener: it receives the objects of the cache as adds, and all later events. Returns it with its resync period.
     pub(crate) fn join(
         &mut self,
         make: impl FnOnce(Caller) -> Listener,
         request: ResyncRequest,
         objects: Vec<Cached<Erased>>,
         now: Instant,
-    ) -> Joined {
+    ) -> (Arc<Listener>, Option<Duration>) {
         let listener = Arc::new(make(Caller { informer: self.id, listener: Some(self.next_listener) }));
         self.next_listener += 1;
-        let initial = objects.into_iter().map(|object| Notice::Added { object, origin: Origin::InitialList });
+        let initial = objects.into_iter().map(|object| Event::Added { object, origin: Origin::InitialList }.into());
         self.removed.extend(listener.push(initial.collect()));
         if self.is_synced {
-            self.removed.extend(listener.push(Arc::from([Notice::Synced])));
+            self.removed.extend(listener.push(synced()));
         }
-        let resync = self.check.grant(request);
-        let member = Member { listener: Arc::clone(&listener), resync: Schedule::new(resync, now) };
-        self.members.push(member);
-        Joined { listener, resync }
+        let period = self.check.grant(request);
+        let resync = ResyncSchedule::new(period, now);
+        self.listeners.push(ScheduledListener { listener: Arc::clone(&listener), resync });
+        (listener, period)
     }
 
     /// Appends the events to the buffer of every listener. Resyncs, which a relist has for unchanged objects, go only to listeners
     /// that have a resync period and have taken all earlier resyncs. Returns the events, since dropping the last reference to
     /// an object runs users' code.
-    pub(crate) fn distribute(&mut self, notices: Vec<Notice>) -> Option<Distributed> {
-        if notices.is_empty() {
-            return None;
+    pub(crate) fn distribute(&mut self, events: Vec<CacheEvent>) -> DeferredDrop<EventBatch> {
+        let mut distributed = DeferredDrop::default();
+        if events.is_empty() {
+            return distributed;
         }
-        let all: Batch = notices.into();
-        let has_resyncs = all.iter().any(Notice::is_resync);
-        let changes: Batch = match has_resyncs {
-            true => all.iter().filter(|notice| !notice.is_resync()).cloned().collect(),
-            false => Arc::clone(&all),
+        let all = EventBatch::new(events.into());
+        let changes = match all.has_resyncs() {
+            true => all.iter().filter(|shared| !shared.event.is_resync()).cloned().collect(),
+            false => all.clone(),
         };
-        for Member { listener, resync } in &self.members {
-            if has_resyncs && resync.has_period() && !listener.skip_replay_if_waiting() {
-                self.removed.extend(listener.push_replay(Arc::clone(&all)));
+        for ScheduledListener { listener, resync } in &self.listeners {
+            if all.has_resyncs() && resync.has_period() && !listener.skip_replay_if_waiting() {
+                self.removed.extend(listener.push(all.clone()));
             } else if !changes.is_empty() {
-                self.removed.extend(listener.push(Arc::clone(&changes)));
+                self.removed.extend(listener.push(changes.clone()));
             }
         }
-        Some(Distributed { _all: all, _changes: changes })
+        distributed.extend([all, changes]);
+        distributed
     }
 
     /// Appends the end of the initial list to the buffer of every listener, once.
@@ -152,16 +135,14 @@ impl SharedProcessor {
             return;
         }
         self.is_synced = true;
-        let marker: Batch = Arc::from([Notice::Synced]);
-        for member in &self.members {
-            self.removed.extend(member.listener.push(Arc::clone(&marker)));
-        }
+        let marker = synced();
+        self.removed.extend(self.listeners.iter().filter_map(|scheduled| scheduled.listener.push(marker.clone())));
     }
 
     /// Replays the cache to the listeners that are due, except those that have not taken all of their last replay. Returns the
     /// number of objects that were replayed.
     pub(crate) fn resync(&mut self, now: Instant, objects: impl FnOnce() -> Vec<Cached<Erased>>) -> usize {
-        let due = self.members.iter_mut().filter_map(|Member { listener, resync }| {
+        let due = self.listeners.iter_mut().filter_map(|ScheduledListener { listener, resync }| {
             let is_replayed = resync.is_due(now) && !listener.skip_replay_if_waiting();
             is_replayed.then_some(listener)
         });
@@ -169,9 +150,9 @@ impl SharedProcessor {
         if due.is_empty() {
             return 0;
         }
-        let batch: Batch = objects().into_iter().map(Notice::Unchanged).collect();
+        let batch: EventBatch = objects().into_iter().map(|object| Event::Resynced(object).into()).collect();
         if !batch.is_empty() {
-            self.removed.extend(due.iter().filter_map(|listener| listener.push_replay(Arc::clone(&batch))));
+            self.removed.extend(due.iter().filter_map(|listener| listener.push(batch.clone())));
         }
         batch.len()
     }
@@ -179,6 +160,11 @@ impl SharedProcessor {
     /// Distributes no more events and accepts no more listeners. Returns those it had.
     pub(crate) fn close(&mut self) -> Vec<Arc<Listener>> {
         self.is_closed = true;
-        std::mem::take(&mut self.members).into_iter().map(|member| member.listener).collect()
+        std::mem::take(&mut self.listeners).into_iter().map(|scheduled| scheduled.listener).collect()
     }
+}
+
+/// The end of the initial list.
+fn synced() -> EventBatch {
+    std::iter::once(Event::Synced.into()).collect()
 }

@@ -11,13 +11,10 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{
-    FutureExt, TryFutureExt,
-    future::{BoxFuture, Either, join_all, select, try_join_all},
-};
+use futures_util::future::{BoxFuture, Either, select, try_join_all};
 use tokio::time::timeout;
 
-use super::{InsideCallback, Listener, NotCaughtUp, NotSynced, StopHandlerError, calling, listener::Ended};
+use super::{InsideCallback, Listener, NotCaughtUp, NotSynced, StopHandlerError, calling, listener::CloseReason};
 use crate::{ResourceVersion, object::NotComparable};
 
 /// A registered handler or stream of one informer, or of all members of a view. Dropping it changes nothing: the handler stays registered.
@@ -25,8 +22,27 @@ use crate::{ResourceVersion, object::NotComparable};
 /// Cheap to clone; all clones are of the same registration.
 #[derive(Clone)]
 pub struct Registration {
-    control: Arc<dyn Control>,
+    /// The name of the informer or view.
+    informer: Arc<str>,
+    clusters: Clusters,
+    /// One for the informer, or one for each member of the view.
+    listeners: Arc<[RegisteredListener]>,
     resync: Option<Duration>,
+}
+
+/// The listener of one informer.
+#[derive(Clone)]
+struct RegisteredListener {
+    listener: Arc<Listener>,
+    /// Weak, so that a registration does not keep the cache of a dropped informer in memory.
+    informer: Weak<dyn ReachedVersion>,
+}
+
+/// Whether the versions of a view's members can be compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clusters {
+    One,
+    Several,
 }
 
 /// The state of a handler or stream.
@@ -71,33 +87,54 @@ pub(crate) enum NotReached {
     NotComparable(NotComparable),
 }
 
-/// One listener, or those of several informers.
-trait Control: Send + Sync {
-    fn status(&self) -> HandlerStatus;
-    fn informer(&self) -> Arc<str>;
-    fn remove(&self);
-    fn is_removed(&self) -> bool;
-    fn is_inside(&self) -> bool;
-    fn is_synced(&self) -> bool;
-    fn synced(&self) -> BoxFuture<'_, Result<(), Ended>>;
-    fn caught_up_to<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), NotCaughtUp>>;
-    fn caught_up(&self) -> BoxFuture<'_, Result<(), NotCaughtUp>>;
-    fn ended(&self) -> BoxFuture<'_, ()>;
-}
-
 impl Registration {
     pub(crate) fn new(listener: Arc<Listener>, informer: Weak<dyn ReachedVersion>, resync: Option<Duration>) -> Self {
-        Self { control: Arc::new(Single { listener, informer }), resync }
+        let name = Arc::clone(&listener.informer);
+        let listeners = Arc::new([RegisteredListener { listener, informer }]);
+        Self { informer: name, clusters: Clusters::One, listeners, resync }
+    }
+
+    /// One handler that is registered with all members of a view.
+    pub(crate) fn group(view: Arc<str>, clusters: Clusters, parts: &[Registration]) -> Self {
+        let resync = parts.iter().filter_map(|part| part.resync).max();
+        let listeners = parts.iter().flat_map(|part| part.listeners.iter().cloned()).collect();
+        Self { informer: view, clusters, listeners, resync }
+    }
+
+    fn listeners(&self) -> impl Iterator<Item = &Arc<Listener>> {
+        self.listeners.iter().map(|registered| &registered.listener)
+    }
+
+    /// Whether this thread runs one of the handler's own callbacks.
+    fn is_inside(&self) -> bool {
+        self.listeners().any(|listener| calling::is_inside(listener.caller))
     }
 
     /// The handler's name.
     pub fn name(&self) -> Arc<str> {
-        self.status().name
+        self.listeners().next().map(|listener| Arc::clone(&listener.name)).unwrap_or_default()
     }
 
     /// The state of the handler.
     pub fn status(&self) -> HandlerStatus {
-        self.control.status()
+        let nothing = HandlerStatus {
+            name: self.name(),
+            is_synced: true,
+            backlog: 0,
+            delivered: 0,
+            coalesced: 0,
+            panics: 0,
+            resyncs_skipped: 0,
+        };
+        self.listeners().map(|listener| listener.status()).fold(nothing, |sum, one| HandlerStatus {
+            name: sum.name,
+            is_synced: sum.is_synced && one.is_synced,
+            backlog: sum.backlog + one.backlog,
+            delivered: sum.delivered + one.delivered,
+            coalesced: sum.coalesced + one.coalesced,
+            panics: sum.panics + one.panics,
+            resyncs_skipped: sum.resyncs_skipped + one.resyncs_skipped,
+        })
     }
 
     /// How many events wait for the handler.
@@ -112,7 +149,7 @@ impl Registration {
 
     /// Whether the informer is synced, and the handler has returned from all events of the initial list. Once true, it stays true.
     pub fn is_synced(&self) -> bool {
-        self.control.is_synced()
+        self.listeners().all(|listener| listener.is_synced())
     }
 
     /// Waits until [`is_synced`](Self::is_synced).
@@ -124,14 +161,15 @@ impl Registration {
     /// If the handler is removed or the informer stops first, or if called in one of the handler's own callbacks before the handler is synced.
     #[doc(alias("wait_for_sync", "has_synced", "wait_until_ready"))]
     pub async fn synced(&self) -> Result<(), NotSynced> {
-        let (informer, handler) = (self.control.informer(), self.name());
-        if self.control.is_inside() && !self.is_synced() {
+        let (informer, handler) = (Arc::clone(&self.informer), self.name());
+        if self.is_inside() && !self.is_synced() {
             return Err(NotSynced::InsideCallback { informer, handler });
         }
-        self.control.synced().await.map_err(|ended| match ended {
-            Ended::Removed => NotSynced::Removed { informer, handler },
-            Ended::Stopped => NotSynced::Stopped { informer, handler },
-        })
+        match try_join_all(self.listeners().map(|listener| listener.synced())).await {
+            Ok(_) => Ok(()),
+            Err(CloseReason::Removed) => Err(NotSynced::Removed { informer, handler }),
+            Err(CloseReason::Stopped) => Err(NotSynced::Stopped { informer, handler }),
+        }
     }
 
     /// Waits until the handler has returned from all events up to this version, such as the version of an object that a write
@@ -182,10 +220,12 @@ impl Registration {
     /// If the handler is removed or the informer stops, before the wait or during it; if the server's history changes first; if versions
     /// cannot be compared, because they are not numbers or because the members of a view are in several clusters; or if called in one of the handler's own callbacks.
     pub async fn caught_up_to(&self, version: &ResourceVersion) -> Result<(), NotCaughtUp> {
-        if self.control.is_inside() {
-            return Err(NotCaughtUp::InsideCallback { informer: self.control.informer(), handler: self.name() });
+        self.check_outside()?;
+        if self.clusters == Clusters::Several {
+            let (view, handler, version) = (Arc::clone(&self.informer), self.name(), version.clone());
+            return Err(NotCaughtUp::SeveralClusters { view, handler, version });
         }
-        self.control.caught_up_to(version).await
+        try_join_all(self.listeners.iter().map(|registered| registered.caught_up_to(version))).await.map(drop)
     }
 
     /// Waits until the handler has returned from the events of everything that the cache has at the time of the call.
@@ -226,15 +266,20 @@ impl Registration {
     ///
     /// If the handler is removed or the informer stops first, or if called in one of the handler's own callbacks.
     pub async fn caught_up(&self) -> Result<(), NotCaughtUp> {
-        if self.control.is_inside() {
-            return Err(NotCaughtUp::InsideCallback { informer: self.control.informer(), handler: self.name() });
+        self.check_outside()?;
+        try_join_all(self.listeners.iter().map(RegisteredListener::caught_up)).await.map(drop)
+    }
+
+    fn check_outside(&self) -> Result<(), NotCaughtUp> {
+        match self.is_inside() {
+            true => Err(NotCaughtUp::InsideCallback { informer: Arc::clone(&self.informer), handler: self.name() }),
+            false => Ok(()),
         }
-        self.control.caught_up().await
     }
 
     /// Whether the handler receives no more events: it was removed, or the informer has stopped (for a view: all its informers).
     pub fn is_removed(&self) -> bool {
-        self.control.is_removed()
+        self.listeners().all(|listener| listener.is_closed())
     }
 
     /// Removes the handler. Has no effect if it was removed before. May be called in the handler's own callbacks.
@@ -242,7 +287,7 @@ impl Registration {
     /// After this method has returned, no further call begins and no further future of an async callback starts. A running call or
     /// future goes on. Waiting events are dropped.
     pub fn remove(&self) {
-        self.control.remove();
+        self.listeners().for_each(|listener| listener.close(CloseReason::Removed));
     }
 
     /// Removes the handler and waits until its running call, or the future of that call, has ended.
@@ -253,10 +298,12 @@ impl Registration {
     #[doc(alias = "shutdown")]
     pub async fn stop(&self) -> Result<(), InsideCallback> {
         self.remove();
-        if self.control.is_inside() {
+        if self.is_inside() {
             return Err(InsideCallback { name: self.name() });
         }
-        self.control.ended().await;
+        for listener in self.listeners() {
+            listener.ended().await;
+        }
         Ok(())
     }
 
@@ -286,7 +333,7 @@ impl Registration {
     /// As for `stop`; and if a running callback has not returned in time. The handler is removed in both cases. Call `stop` again to
     /// continue waiting.
     pub async fn stop_within(&self, within: Duration) -> Result<(), StopHandlerError> {
-        let (informer, handler) = (self.control.informer(), self.name());
+        let (informer, handler) = (Arc::clone(&self.informer), self.name());
         match timeout(within, self.stop()).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(InsideCallback { name: handler })) => Err(StopHandlerError::InsideCallback { informer, handler }),
@@ -295,199 +342,41 @@ impl Registration {
     }
 }
 
-/// One handler of several informers.
-struct Group {
-    /// The name of the view.
-    view: Arc<str>,
-    clusters: Clusters,
-    parts: Vec<Registration>,
-}
-
-/// Whether the versions of a view's members can be compared.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Clusters {
-    One,
-    Several,
-}
-
-impl Registration {
-    /// One handler that is registered with several informers.
-    pub(crate) fn group(view: Arc<str>, clusters: Clusters, parts: Vec<Registration>) -> Self {
-        let resync = parts.iter().filter_map(|part| part.resync).max();
-        Self { control: Arc::new(Group { view, clusters, parts }), resync }
-    }
-}
-
-impl Control for Group {
-    fn status(&self) -> HandlerStatus {
-        let nothing = HandlerStatus {
-            name: self.parts.first().map(Registration::name).unwrap_or_default(),
-            is_synced: true,
-            backlog: 0,
-            delivered: 0,
-            coalesced: 0,
-            panics: 0,
-            resyncs_skipped: 0,
-        };
-        self.parts.iter().map(Registration::status).fold(nothing, |sum, part| HandlerStatus {
-            name: sum.name,
-            is_synced: sum.is_synced && part.is_synced,
-            backlog: sum.backlog + part.backlog,
-            delivered: sum.delivered + part.delivered,
-            coalesced: sum.coalesced + part.coalesced,
-            panics: sum.panics + part.panics,
-            resyncs_skipped: sum.resyncs_skipped + part.resyncs_skipped,
-        })
-    }
-
-    fn informer(&self) -> Arc<str> {
-        Arc::clone(&self.view)
-    }
-
-    fn remove(&self) {
-        self.parts.iter().for_each(Registration::remove);
-    }
-
-    fn is_removed(&self) -> bool {
-        self.parts.iter().all(Registration::is_removed)
-    }
-
-    fn is_inside(&self) -> bool {
-        self.parts.iter().any(|part| part.control.is_inside())
-    }
-
-    fn is_synced(&self) -> bool {
-        self.parts.iter().all(Registration::is_synced)
-    }
-
-    fn synced(&self) -> BoxFuture<'_, Result<(), Ended>> {
-        try_join_all(self.parts.iter().map(|part| part.control.synced())).map_ok(drop).boxed()
-    }
-
-    fn caught_up_to<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), NotCaughtUp>> {
-        match self.clusters {
-            Clusters::One => {
-                try_join_all(self.parts.iter().map(|part| part.control.caught_up_to(version))).map_ok(drop).boxed()
-            }
-            Clusters::Several => {
-                let (view, handler) = (Arc::clone(&self.view), self.status().name);
-                let error = NotCaughtUp::SeveralClusters { view, handler, version: version.clone() };
-                std::future::ready(Err(error)).boxed()
-            }
-        }
-    }
-
-    fn caught_up(&self) -> BoxFuture<'_, Result<(), NotCaughtUp>> {
-        try_join_all(self.parts.iter().map(|part| part.control.caught_up())).map_ok(drop).boxed()
-    }
-
-    fn ended(&self) -> BoxFuture<'_, ()> {
-        join_all(self.parts.iter().map(|part| part.control.ended())).map(drop).boxed()
-    }
-}
-
-impl Listener {
-    pub(crate) fn status(&self) -> HandlerStatus {
-        HandlerStatus {
-            name: Arc::clone(&self.name),
-            is_synced: self.is_synced(),
-            backlog: self.backlog(),
-            delivered: self.delivered(),
-            coalesced: self.saved(),
-            panics: self.panics(),
-            resyncs_skipped: self.resyncs_skipped(),
-        }
-    }
-}
-
-/// One handler of one informer.
-struct Single {
-    listener: Arc<Listener>,
-    /// Weak, so that a registration does not keep the cache of a dropped informer in memory.
-    informer: Weak<dyn ReachedVersion>,
-}
-
-impl Single {
+impl RegisteredListener {
     async fn caught_up_to(&self, version: &ResourceVersion) -> Result<(), NotCaughtUp> {
         let listener = &self.listener;
-        let (informer, handler, awaited) =
-            (Arc::clone(&listener.informer), Arc::clone(&listener.name), version.clone());
+        let (informer, handler) = (Arc::clone(&listener.informer), Arc::clone(&listener.name));
         let reached = async {
             match self.informer.upgrade() {
                 Some(informer) => informer.reached(version).await,
                 None => Err(NotReached::Stopped),
             }
         };
-        let ended = match select(pin!(listener.closed()), pin!(reached)).await {
-            Either::Left((ended, _)) => ended,
-            Either::Right((Ok(()), _)) => match listener.backlog_delivered().await {
-                Ok(()) => return Ok(()),
-                Err(ended) => ended,
-            },
-            Either::Right((Err(NotReached::Stopped), _)) => Ended::Stopped,
+        let delivered = match select(pin!(listener.closed()), pin!(reached)).await {
+            Either::Left((reason, _)) => Err(reason),
+            Either::Right((Ok(()), _)) => listener.backlog_delivered().await,
+            Either::Right((Err(NotReached::Stopped), _)) => Err(CloseReason::Stopped),
             Either::Right((Err(NotReached::HistoryChanged), _)) => {
-                return Err(NotCaughtUp::HistoryChanged { informer, handler, version: awaited });
+                return Err(NotCaughtUp::HistoryChanged { informer, handler, version: version.clone() });
             }
             Either::Right((Err(NotReached::NotComparable(source)), _)) => {
-                return Err(NotCaughtUp::NotComparable { informer, version: awaited, source });
+                return Err(NotCaughtUp::NotComparable { informer, version: version.clone(), source });
             }
         };
-        Err(self.not_caught_up(ended, awaited))
+        delivered.map_err(|reason| self.not_caught_up(reason, version.clone()))
     }
 
     async fn caught_up(&self) -> Result<(), NotCaughtUp> {
         let version = self.informer.upgrade().map(|informer| informer.distributed()).unwrap_or_default();
-        self.listener.backlog_delivered().await.map_err(|ended| self.not_caught_up(ended, version))
+        self.listener.backlog_delivered().await.map_err(|reason| self.not_caught_up(reason, version))
     }
 
-    fn not_caught_up(&self, ended: Ended, version: ResourceVersion) -> NotCaughtUp {
+    fn not_caught_up(&self, reason: CloseReason, version: ResourceVersion) -> NotCaughtUp {
         let (informer, handler) = (Arc::clone(&self.listener.informer), Arc::clone(&self.listener.name));
-        match ended {
-            Ended::Removed => NotCaughtUp::Removed { informer, handler, version },
-            Ended::Stopped => NotCaughtUp::Stopped { informer, handler, version },
+        match reason {
+            CloseReason::Removed => NotCaughtUp::Removed { informer, handler, version },
+            CloseReason::Stopped => NotCaughtUp::Stopped { informer, handler, version },
         }
-    }
-}
-
-impl Control for Single {
-    fn status(&self) -> HandlerStatus {
-        self.listener.status()
-    }
-
-    fn informer(&self) -> Arc<str> {
-        Arc::clone(&self.listener.informer)
-    }
-
-    fn remove(&self) {
-        self.listener.close(Ended::Removed);
-    }
-
-    fn is_removed(&self) -> bool {
-        self.listener.is_closed()
-    }
-
-    fn is_inside(&self) -> bool {
-        calling::is_inside(self.listener.caller)
-    }
-
-    fn is_synced(&self) -> bool {
-        self.listener.is_synced()
-    }
-
-    fn synced(&self) -> BoxFuture<'_, Result<(), Ended>> {
-        Box::pin(self.listener.synced())
-    }
-
-    fn caught_up_to<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), NotCaughtUp>> {
-        Box::pin(Single::caught_up_to(self, version))
-    }
-
-    fn caught_up(&self) -> BoxFuture<'_, Result<(), NotCaughtUp>> {
-        Box::pin(Single::caught_up(self))
-    }
-
-    fn ended(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.listener.ended())
     }
 }
 

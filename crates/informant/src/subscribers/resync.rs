@@ -27,7 +27,7 @@ pub(super) struct CheckPeriod {
 }
 
 /// When one handler is due.
-pub(super) struct Schedule {
+pub(super) struct ResyncSchedule {
     period: Option<Duration>,
     next: Option<Instant>,
 }
@@ -72,7 +72,7 @@ fn at_least_shortest(period: Option<Duration>) -> Option<Duration> {
     period.filter(|period| !period.is_zero()).map(|period| period.max(SHORTEST))
 }
 
-impl Schedule {
+impl ResyncSchedule {
     pub(super) fn new(period: Option<Duration>, now: Instant) -> Self {
         Self { period, next: period.and_then(|period| now.checked_add(period)) }
     }
@@ -151,10 +151,10 @@ mod tests {
     #[test]
     fn a_handler_is_due_at_the_first_tick_that_is_not_earlier_than_its_next_time() {
         let start = Instant::now();
-        let mut schedule = Schedule::new(Some(Duration::from_millis(2500)), start);
+        let mut schedule = ResyncSchedule::new(Some(Duration::from_millis(2500)), start);
         let due: Vec<_> = (1..=9).filter(|tick| schedule.is_due(start + seconds(*tick))).collect();
         assert_eq!(due, [3, 6, 9]);
-        assert!(!Schedule::new(None, start).is_due(start + seconds(1_000_000)));
-        assert!(!Schedule::new(Some(Duration::MAX), start).is_due(start + seconds(1_000_000)));
+        assert!(!ResyncSchedule::new(None, start).is_due(start + seconds(1_000_000)));
+        assert!(!ResyncSchedule::new(Some(Duration::MAX), start).is_due(start + seconds(1_000_000)));
     }
 }

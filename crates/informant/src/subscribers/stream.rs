@@ -15,8 +15,8 @@ use std::{
 use futures_util::{Stream, StreamExt};
 use tokio::task::coop::consume_budget;
 
-use super::{Listener, Notice, Registration, buffer::Batch, listener::Ended};
-use crate::{Event, object::Erased};
+use super::{Listener, Registration, buffer::EventBatch, listener::CloseReason};
+use crate::{Event, event::CacheEvent, object::Erased};
 
 /// A stream of events, in order. It ends when the informer stops. Dropping it unregisters it.
 ///
@@ -32,7 +32,7 @@ pub struct EventStream<O> {
 pub(crate) struct AnyEventStream {
     listener: Arc<Listener>,
     registration: Registration,
-    chunk: Option<Batch>,
+    chunk: Option<EventBatch>,
 }
 
 impl<O> EventStream<O> {
@@ -94,16 +94,16 @@ impl AnyEventStream {
     }
 
     /// Claims the next event of the current chunk.
-    fn claim(&self) -> Option<&Notice> {
+    fn claim(&self) -> Option<&CacheEvent> {
         self.chunk.as_ref()?.get(self.listener.claims.claim())
     }
 
     /// The event as this stream returns it; `None` if the filter hides it.
-    fn receive(&self, notice: &Notice) -> Option<Event<Erased>> {
-        if let Notice::Synced = notice {
+    fn receive(&self, shared: &CacheEvent) -> Option<Event<Erased>> {
+        if let Event::Synced = shared.event {
             self.listener.set_synced();
         }
-        let event = self.listener.filtered(notice).of(notice)?.to_event();
+        let event = self.listener.received(shared)?.into_owned();
         self.listener.delivered.fetch_add(1, Ordering::Relaxed);
         Some(event)
     }
@@ -125,9 +125,9 @@ impl Stream for AnyEventStream {
             // Other tasks must be able to run, also if there is always an event to read, or the filter hides all of them.
             ready!(pin!(consume_budget()).poll(context));
             // The reader is done with the event before.
-            self.listener.complete_delivery_waits();
-            if let Some(notice) = self.claim() {
-                match self.receive(notice) {
+            self.listener.publish_progress();
+            if let Some(shared) = self.claim() {
+                match self.receive(shared) {
                     Some(event) => return Poll::Ready(Some(event)),
                     None => continue,
                 }
@@ -144,7 +144,7 @@ impl Stream for AnyEventStream {
 
 impl Drop for AnyEventStream {
     fn drop(&mut self) {
-        self.listener.close(Ended::Removed);
+        self.listener.close(CloseReason::Removed);
     }
 }
 

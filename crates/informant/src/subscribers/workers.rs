@@ -5,16 +5,16 @@
 //! - **Knows nothing of:** events.
 
 use std::{
-    pin::Pin,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
+        mpsc,
     },
     task::{Context, Wake, Waker},
     thread::Thread,
 };
 
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, future::BoxFuture};
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
@@ -22,81 +22,96 @@ use tokio::{
 };
 use tracing::{Instrument, error};
 
-use super::{AnyHandler, Listener, calling::as_work_of, delivery::deliver, turn::Turn};
+use super::{AnyHandler, Listener, call_lock::CallLock, calling::as_work_of, delivery::deliver};
 use crate::panics;
 
 /// The tasks and threads of one informer's handlers.
 #[derive(Default)]
 pub(crate) struct Workers {
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    /// The runtime of the informer; `None` before the start.
-    runtime: Option<Handle>,
-    running: JoinSet<()>,
+    /// The runtime of the informer, once it has started.
+    runtime: OnceLock<Handle>,
+    running: Mutex<JoinSet<()>>,
 }
 
 /// The future that calls one handler. If it is dropped, the listener ends.
-pub(crate) struct Work {
+pub(crate) struct Worker {
     name: Arc<str>,
-    place: Place,
+    kind: WorkerKind,
     future: BoxFuture<'static, ()>,
 }
 
 /// Where a handler is called and its futures run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum WorkerKind {
     Task,
     Thread,
 }
 
-impl Work {
-    /// Calls a handler until its listener is closed; in turns, if workers of other informers call it too.
-    pub(crate) fn new(listener: Arc<Listener>, handler: AnyHandler, place: Place, turn: Option<Turn>) -> Self {
+impl Worker {
+    /// Calls a handler until its listener is closed; under `call_lock`, if workers of other informers call it too.
+    pub(crate) fn new(
+        listener: Arc<Listener>,
+        handler: AnyHandler,
+        kind: WorkerKind,
+        call_lock: Option<CallLock>,
+    ) -> Self {
         let (name, caller) = (Arc::clone(listener.name()), listener.caller);
         let span = tracing::info_span!("handler", informer = &*listener.informer, handler = &*name);
-        let future = as_work_of(caller, deliver(listener, handler, turn)).instrument(span);
-        Self { name, place, future: Box::pin(future) }
+        let future = as_work_of(caller, deliver(listener, handler, call_lock)).instrument(span);
+        Self { name, kind, future: Box::pin(future) }
+    }
+
+    /// The future to be spawned: the worker's own, or one that waits for the end of its thread. Fails if the thread cannot be started.
+    fn start(self, runtime: &Handle) -> Result<BoxFuture<'static, ()>, BoxFuture<'static, ()>> {
+        match self.kind {
+            WorkerKind::Task => Ok(self.future),
+            WorkerKind::Thread => run_in_thread(&self.name, self.future, runtime),
+        }
     }
 }
 
 impl Workers {
-    /// Sets the runtime; from now on, handlers can be run.
+    /// Sets the runtime; from now on, workers can be run.
     pub(crate) fn start(&self, runtime: &Handle) {
-        self.state.lock().runtime = Some(runtime.clone());
+        // An informer starts once.
+        let _ = self.runtime.set(runtime.clone());
     }
 
     pub(crate) fn has_started(&self) -> bool {
-        self.state.lock().runtime.is_some()
+        self.runtime.get().is_some()
     }
 
-    /// Runs a handler, after the start.
-    pub(crate) fn run(&self, work: Work) {
-        let mut state = self.state.lock();
-        // Workers that have ended.
-        let left: Vec<_> = std::iter::from_fn(|| state.running.try_join_next()).collect();
-        let refused = match state.runtime.clone() {
-            Some(runtime) => state.run(work, &runtime),
-            None => Some(work.future),
+    /// Runs a worker, after the start.
+    pub(crate) fn run(&self, worker: Worker) {
+        let started = match self.runtime.get() {
+            Some(runtime) => worker.start(runtime).map(|future| (future, runtime)),
+            None => Err(worker.future),
         };
-        drop(state);
-        panics::drop_catching(refused, |panic| error!(error = panic, "a handler panicked when it was dropped"));
-        left.into_iter().for_each(note_end);
+        let (future, runtime) = match started {
+            Ok(started) => started,
+            Err(refused) => {
+                panics::drop_catching(refused, |panic| error!(error = panic, "a handler panicked when it was dropped"));
+                return;
+            }
+        };
+        let mut running = self.running.lock();
+        let ended: Vec<_> = std::iter::from_fn(|| running.try_join_next()).collect();
+        running.spawn_on(future, runtime);
+        drop(running);
+        ended.into_iter().for_each(log_panic);
     }
 
     /// Waits until all workers have ended. No worker may be added meanwhile.
     pub(crate) async fn ended(&self) {
-        let mut running = std::mem::take(&mut self.state.lock().running);
+        let mut running = std::mem::take(&mut *self.running.lock());
         while let Some(ended) = running.join_next().await {
-            note_end(ended);
+            log_panic(ended);
         }
     }
 }
 
 /// Panics of handlers are caught where they are called, so only a destructor can have panicked.
-fn note_end(ended: Result<(), JoinError>) {
+fn log_panic(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && let Ok(panic) = error.try_into_panic()
     {
@@ -104,66 +119,48 @@ fn note_end(ended: Result<(), JoinError>) {
     }
 }
 
-impl State {
-    /// Returns the future if it could not be started.
-    fn run(&mut self, work: Work, runtime: &Handle) -> Option<BoxFuture<'static, ()>> {
-        let Work { name, place, future } = work;
-        match place {
-            Place::Task => {
-                self.running.spawn_on(future, runtime);
-            }
-            Place::Thread => match run_in_thread(&name, future, runtime) {
-                Ok(ended) => {
-                    self.running.spawn_on(ended, runtime);
-                }
-                Err((source, work)) => {
-                    error!(handler = &*name, error = %source, "the thread of a blocking handler could not be started; the handler is removed");
-                    return work;
-                }
-            },
-        }
-        None
-    }
-}
-
-/// Starts a thread that runs the future. Returns a future that waits for the end of the thread.
+/// Starts a thread that runs the future. Returns a future that waits for the end of the thread; the given one if there is no thread.
 fn run_in_thread(
     name: &str,
-    work: BoxFuture<'static, ()>,
+    future: BoxFuture<'static, ()>,
     runtime: &Handle,
-) -> Result<impl Future<Output = ()> + Send + use<>, (std::io::Error, Option<BoxFuture<'static, ()>>)> {
+) -> Result<BoxFuture<'static, ()>, BoxFuture<'static, ()>> {
     let (ended, has_ended) = tokio::sync::oneshot::channel::<()>();
-    let runtime = runtime.clone();
-    // A name must have no zero byte, and Linux shows its first 15 bytes.
-    let name: String = name.chars().filter(|character| *character != '\0').collect();
-    // Passed in a slot, so that it can be taken back if the thread cannot be started.
-    let slot = Arc::new(Mutex::new(Some(work)));
-    let taken = Arc::clone(&slot);
-    let spawned = std::thread::Builder::new().name(name).spawn(move || {
-        let _ended = ended;
-        // The runtime's context makes timers work. The thread does not run inside the runtime, so callbacks may block.
-        let _context = runtime.enter();
-        let work = taken.lock().take();
-        if let Some(work) = work {
-            block_on(work);
-        }
-    });
+    // Sent after the thread was started, so that it is still here if that fails.
+    let (sender, receiver) = mpsc::channel();
+    let context = runtime.clone();
+    let spawned = std::thread::Builder::new()
+        // A name must have no zero byte, and Linux shows its first 15 bytes.
+        .name(name.replace('\0', ""))
+        .spawn(move || {
+            let _ended = ended;
+            // The runtime's context makes timers work. The thread does not run inside the runtime, so callbacks may block.
+            let _context = context.enter();
+            if let Ok(future) = receiver.recv() {
+                block_on(future);
+            }
+        });
     let thread = match spawned {
         Ok(thread) => thread,
-        Err(error) => return Err((error, slot.lock().take())),
+        Err(source) => {
+            error!(handler = name, error = %source, "the thread of a blocking handler could not be started; the handler is removed");
+            return Err(future);
+        }
     };
-    Ok(async move {
+    sender.send(future).map_err(|unsent| unsent.0)?;
+    let waiting = async move {
         // The sender is dropped when the thread ends, also by a panic.
         let _ = has_ended.await;
         // Does not block for long: the thread is about to exit.
         if let Err(panic) = thread.join() {
             error!(error = panics::message(panic), "a handler's thread panicked");
         }
-    })
+    };
+    Ok(waiting.boxed())
 }
 
 /// Runs a future on this thread. The thread is parked while the future is pending.
-fn block_on(mut work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+fn block_on(mut work: BoxFuture<'static, ()>) {
     let wakeup = Arc::new(ThreadWaker { thread: std::thread::current(), is_woken: AtomicBool::new(false) });
     let waker = Waker::from(Arc::clone(&wakeup));
     let mut context = Context::from_waker(&waker);

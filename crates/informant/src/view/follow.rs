@@ -13,9 +13,10 @@ use parking_lot::Mutex;
 
 use super::{AnyView, View, ViewStream, stream::AnyViewStream};
 use crate::{
-    EventHandler, Registration,
+    Event, EventHandler, Registration,
     informer::{AddHandlerError, AnyInformer, Callbacks, EventCallback, Subscribe, SubscribeOptions},
-    subscribers::{AnyEventStream, AnyHandler, CallHandler, Clusters, EventFuture, Notice, Place, Turn, erase_handler},
+    object::Erased,
+    subscribers::{AnyEventStream, AnyHandler, CallLock, Clusters, EventFuture, WorkerKind, erase_handler},
 };
 
 impl<O: 'static, A> View<O, A> {
@@ -53,8 +54,9 @@ impl<O: 'static, A> Subscribe<'_, O, View<O, A>> {
     /// # Errors
     ///
     /// If a member has stopped, or if called in one of its index functions. Then the handler is registered with no member.
-    pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.target.view.add_handler(erase_handler(handler), &self.options, Place::Task)
+    pub fn handler(mut self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
+        self.options.set_default_name(handler.name());
+        self.target.view.add_handler(erase_handler(handler), &self.options, WorkerKind::Task)
     }
 
     /// Registers a handler that may block with all members. Each member has a thread for it, and the threads take turns.
@@ -62,8 +64,9 @@ impl<O: 'static, A> Subscribe<'_, O, View<O, A>> {
     /// # Errors
     ///
     /// If a member has stopped, or if called in one of its index functions. Then the handler is registered with no member.
-    pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.target.view.add_handler(erase_handler(handler), &self.options, Place::Thread)
+    pub fn blocking_handler(mut self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
+        self.options.set_default_name(handler.name());
+        self.target.view.add_handler(erase_handler(handler), &self.options, WorkerKind::Thread)
     }
 
     /// Registers one stream of the events of all members.
@@ -83,7 +86,7 @@ impl<O: 'static, A> Callbacks<'_, O, View<O, A>> {
     ///
     /// If a member has stopped, or if called in one of its index functions. Then they are registered with no member.
     pub fn register(self) -> Result<Registration, AddHandlerError> {
-        self.subscribe.target.view.add_handler(Box::new(self.closures), &self.subscribe.options, Place::Task)
+        self.subscribe.target.view.add_handler(self.closures.into_handler(), &self.subscribe.options, WorkerKind::Task)
     }
 
     /// Registers the callbacks with all members. Threads of their own call them and run their futures, one event at a time, so they may
@@ -93,7 +96,11 @@ impl<O: 'static, A> Callbacks<'_, O, View<O, A>> {
     ///
     /// If a member has stopped, or if called in one of its index functions. Then they are registered with no member.
     pub fn register_blocking(self) -> Result<Registration, AddHandlerError> {
-        self.subscribe.target.view.add_handler(Box::new(self.closures), &self.subscribe.options, Place::Thread)
+        self.subscribe.target.view.add_handler(
+            self.closures.into_handler(),
+            &self.subscribe.options,
+            WorkerKind::Thread,
+        )
     }
 }
 
@@ -104,7 +111,7 @@ impl<O: 'static, A> EventCallback<'_, O, View<O, A>> {
     ///
     /// If a member has stopped, or if called in one of its index functions. Then the callback is registered with no member.
     pub fn register(self) -> Result<Registration, AddHandlerError> {
-        self.subscribe.target.view.add_handler(Box::new(self.closure), &self.subscribe.options, Place::Task)
+        self.subscribe.target.view.add_handler(self.handler, &self.subscribe.options, WorkerKind::Task)
     }
 
     /// Registers the callback with all members. Threads of its own call it and run its futures, one event at a time, so it may block.
@@ -113,7 +120,7 @@ impl<O: 'static, A> EventCallback<'_, O, View<O, A>> {
     ///
     /// If a member has stopped, or if called in one of its index functions. Then the callback is registered with no member.
     pub fn register_blocking(self) -> Result<Registration, AddHandlerError> {
-        self.subscribe.target.view.add_handler(Box::new(self.closure), &self.subscribe.options, Place::Thread)
+        self.subscribe.target.view.add_handler(self.handler, &self.subscribe.options, WorkerKind::Thread)
     }
 }
 
@@ -123,17 +130,18 @@ impl AnyView {
         &self,
         handler: AnyHandler,
         options: &SubscribeOptions,
-        place: Place,
+        kind: WorkerKind,
     ) -> Result<Registration, AddHandlerError> {
         let members = self.informers().len();
-        let shared = Arc::new(Shared { handler: Mutex::new(handler), unsynced: AtomicUsize::new(members) });
-        let turn = Turn::default();
+        let shared = Arc::new(SharedHandler { handler: Mutex::new(handler), unsynced: AtomicUsize::new(members) });
+        let call_lock = CallLock::default();
         // The handler is not called before all members have accepted it: if one refuses, it has received no event.
-        let held = turn.try_take();
+        let held = call_lock.try_lock();
         let mut parts = Vec::with_capacity(members);
         for member in self.informers() {
-            let handler = Box::new(SharedHandler { shared: Arc::clone(&shared) });
-            match member.add_handler(handler, options.clone(), place, Some(turn.clone())) {
+            let shared = Arc::clone(&shared);
+            let handler = move |event: &Event<Erased>| shared.call(event);
+            match member.add_handler(Box::new(handler), options.clone(), kind, Some(call_lock.clone())) {
                 Ok(registration) => parts.push(registration),
                 Err(error) => {
                     parts.iter().for_each(Registration::remove);
@@ -142,7 +150,7 @@ impl AnyView {
             }
         }
         drop(held);
-        Ok(Registration::group(Arc::clone(&self.name), self.clusters(), parts))
+        Ok(Registration::group(Arc::clone(&self.name), self.clusters(), &parts))
     }
 
     /// Returns whether the members are in one cluster. Versions of several clusters cannot be compared.
@@ -157,34 +165,26 @@ impl AnyView {
         // If a member refuses, the streams of the other members are dropped, which unregisters them.
         let streams = self.informers().map(|member| member.add_stream(options.clone()));
         let streams = streams.collect::<Result<Vec<_>, _>>()?;
-        let parts = streams.iter().map(AnyEventStream::registration).cloned().collect();
-        Ok(AnyViewStream::new(streams, Registration::group(Arc::clone(&self.name), self.clusters(), parts)))
+        let parts: Vec<_> = streams.iter().map(AnyEventStream::registration).cloned().collect();
+        Ok(AnyViewStream::new(streams, Registration::group(Arc::clone(&self.name), self.clusters(), &parts)))
     }
 }
 
-/// One member's access to the handler that all members of a view share.
+/// The handler that all members of a view share.
 struct SharedHandler {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    /// Never contended: the members' workers take turns.
+    /// Never contended: a worker calls the handler under the `CallLock`.
     handler: Mutex<AnyHandler>,
     /// The number of members that have not delivered their `Synced` event.
     unsynced: AtomicUsize,
 }
 
-impl CallHandler for SharedHandler {
-    fn call(&mut self, notice: &Notice) -> Option<EventFuture> {
-        let is_hidden = match notice {
+impl SharedHandler {
+    fn call(&self, event: &Event<Erased>) -> Option<EventFuture> {
+        let is_hidden = match event {
             // The handler is called once, when the last member is synced.
-            Notice::Synced => self.shared.unsynced.fetch_sub(1, Ordering::AcqRel) > 1,
-            Notice::Added { .. } | Notice::Updated { .. } | Notice::Unchanged(_) | Notice::Deleted { .. } => false,
+            Event::Synced => self.unsynced.fetch_sub(1, Ordering::AcqRel) > 1,
+            Event::Added { .. } | Event::Updated { .. } | Event::Resynced(_) | Event::Deleted(_) => false,
         };
-        if is_hidden { None } else { self.shared.handler.lock().call(notice) }
-    }
-
-    fn name(&self) -> String {
-        self.shared.handler.lock().name()
+        if is_hidden { None } else { (self.handler.lock())(event) }
     }
 }
