@@ -51,7 +51,7 @@ mod tests {
     use crate::{
         Cached, Deleted, Event, Key, ResourceVersion, Uid,
         delta::{Change, Delta, Relist},
-        informer::apply::{ApplyOptions, Outcome, apply},
+        informer::pipeline::apply::{ApplyOptions, Outcome, apply},
         object::Erased,
         queue::{
             Batch, Queue,

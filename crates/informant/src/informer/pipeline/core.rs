@@ -32,14 +32,14 @@ use crate::{
 };
 
 /// The state of one informer that its handles, its task and its listeners' registrations share.
-pub(super) struct Core {
-    pub(super) name: Arc<str>,
+pub(crate) struct Core {
+    pub(crate) name: Arc<str>,
     /// The cluster of the objects, if the source names it.
-    pub(super) cluster: Option<Arc<str>>,
+    pub(crate) cluster: Option<Arc<str>>,
     /// The namespace of the objects, if the source is restricted to one.
-    pub(super) namespace: Option<Arc<str>>,
-    pub(super) indexer: Indexer<Erased>,
-    pub(super) lister: Lister<Erased>,
+    pub(crate) namespace: Option<Arc<str>>,
+    pub(crate) indexer: Indexer<Erased>,
+    pub(crate) lister: Lister<Erased>,
     /// Held while a batch is applied to the cache and its events are distributed, and while a listener is added: so each listener
     /// receives every change exactly once.
     ///
@@ -47,43 +47,43 @@ pub(super) struct Core {
     /// cell detects this and `with_apply_lock` returns [`InsideApplyLock`].
     apply_lock: ReentrantMutex<RefCell<SharedProcessor>>,
     /// Unique among all informers of the process.
-    pub(super) id: u64,
+    pub(crate) id: u64,
     /// Listeners whose worker has not finished, including removed ones. Has its own lock: `status()` and `stop()` must not wait for `apply_lock`.
     listeners: Mutex<Vec<Arc<Listener>>>,
     /// The period at which the informer checks which listeners are due for a resync. Has its own lock, as `listeners`.
     check_period: Mutex<Option<Duration>>,
-    pub(super) workers: Workers,
-    pub(super) metrics: InformerMetrics,
+    pub(crate) workers: Workers,
+    pub(crate) metrics: InformerMetrics,
     /// The phase of the informer. No other lock is taken while it is held, and no code of users runs.
-    pub(super) phase: Mutex<Phase>,
+    pub(crate) phase: Mutex<Phase>,
     /// Notified after each change of the phase except the start.
     phase_changed: Notify,
     /// Completes when the informer's task has ended; set when the phase becomes `Running`.
-    pub(super) task: OnceLock<Shared<BoxFuture<'static, ()>>>,
+    pub(crate) task: OnceLock<Shared<BoxFuture<'static, ()>>>,
     /// Set by the start. Not part of the phase: it is read for each batch, without a lock, and the status shows it after the stop too.
-    pub(super) started: OnceLock<Started>,
+    pub(crate) started: OnceLock<Started>,
     /// Whether the first list has been applied to the cache. Not part of the phase: it is read for each batch, without a lock, and stays
     /// true after the stop.
     is_synced: AtomicBool,
     fails_fast: bool,
     /// Notified after each cache write, after each list error that retrying cannot fix, and once when the informer stops.
-    pub(super) cache_changed: Notify,
+    pub(crate) cache_changed: Notify,
     /// Changes before and after each relist of a changed history is applied to the cache.
-    pub(super) history_changes: AtomicU64,
+    pub(crate) history_changes: AtomicU64,
 }
 
 /// The reflector and its queue, which the start creates.
-pub(super) struct Started {
-    pub(super) reflector: ReflectorHandle,
-    pub(super) queue: Queue<Erased>,
+pub(crate) struct Started {
+    pub(crate) reflector: ReflectorHandle,
+    pub(crate) queue: Queue<Erased>,
 }
 
 /// The error of taking the lock `apply_lock` inside an index function, which runs while it is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct InsideApplyLock;
+pub(crate) struct InsideApplyLock;
 
 impl Core {
-    pub(super) fn new(name: Arc<str>, settings: Unstarted, resync: Option<Duration>, fails_fast: bool) -> Self {
+    pub(crate) fn new(name: Arc<str>, settings: Unstarted, resync: Option<Duration>, fails_fast: bool) -> Self {
         let indexer = Indexer::builder().resource(Arc::clone(&name)).build();
         let processor = SharedProcessor::new(resync);
         Self {
@@ -110,12 +110,12 @@ impl Core {
     }
 
     /// Returns the caller under which the informer's own code runs.
-    pub(super) fn caller(&self) -> Caller {
+    pub(crate) fn caller(&self) -> Caller {
         Caller { informer: self.id, listener: None }
     }
 
     /// Runs `act` while the lock `apply_lock` is held.
-    pub(super) fn with_apply_lock<R>(&self, act: impl FnOnce(&mut SharedProcessor) -> R) -> Result<R, InsideApplyLock> {
+    pub(crate) fn with_apply_lock<R>(&self, act: impl FnOnce(&mut SharedProcessor) -> R) -> Result<R, InsideApplyLock> {
         let apply_lock = self.apply_lock.lock();
         let mut processor = apply_lock.try_borrow_mut().map_err(|_| InsideApplyLock)?;
         let result = do_as(self.caller(), || act(&mut processor));
@@ -129,7 +129,7 @@ impl Core {
 
     /// Adds indexes while the lock `apply_lock` is held: index functions run, and a thread that waits for the cache's writer must hold this
     /// lock already, so that two threads cannot wait for each other.
-    pub(super) fn with_indexer<R>(&self, add: impl FnOnce(&Indexer<Erased>) -> R) -> R {
+    pub(crate) fn with_indexer<R>(&self, add: impl FnOnce(&Indexer<Erased>) -> R) -> R {
         let apply_lock = self.apply_lock.lock();
         // An error means that an index function makes the call: the indexer then panics with a message that explains it.
         let _processor = apply_lock.try_borrow_mut();
@@ -137,7 +137,7 @@ impl Core {
     }
 
     /// Drops values that hold users' code, one by one; a panic of a destructor is logged. Call it without a lock.
-    pub(super) fn drop_catching_panics<T>(&self, values: impl IntoIterator<Item = T>) {
+    pub(crate) fn drop_catching_panics<T>(&self, values: impl IntoIterator<Item = T>) {
         for value in values {
             panics::drop_catching(value, |panic| self.log_drop_panic(panic));
         }
@@ -147,16 +147,16 @@ impl Core {
         error!(informer = &*self.name, error = panic, "an object or a handler panicked when it was dropped");
     }
 
-    pub(super) fn check_period(&self) -> Option<Duration> {
+    pub(crate) fn check_period(&self) -> Option<Duration> {
         *self.check_period.lock()
     }
 
-    pub(super) fn register(&self, listener: Arc<Listener>) {
+    pub(crate) fn register(&self, listener: Arc<Listener>) {
         self.listeners.lock().push(listener);
     }
 
     /// Returns the listeners whose worker has not finished.
-    pub(super) fn listeners(&self) -> Vec<Arc<Listener>> {
+    pub(crate) fn listeners(&self) -> Vec<Arc<Listener>> {
         let mut listeners = self.listeners.lock();
         let ended: Vec<_> = listeners.extract_if(.., |listener| listener.has_ended()).collect();
         let left = listeners.clone();
@@ -166,12 +166,12 @@ impl Core {
     }
 
     /// Returns true if every listener's worker has finished.
-    pub(super) fn all_listeners_finished(&self) -> bool {
+    pub(crate) fn all_listeners_finished(&self) -> bool {
         self.listeners.lock().iter().all(|listener| listener.has_ended())
     }
 
     /// Returns the name, with a number appended if another listener has it.
-    pub(super) fn unique(&self, name: Arc<str>) -> Arc<str> {
+    pub(crate) fn unique(&self, name: Arc<str>) -> Arc<str> {
         let listeners = self.listeners.lock();
         let is_taken =
             |name: &str| listeners.iter().any(|listener| **listener.name() == *name && !listener.is_closed());
@@ -182,18 +182,18 @@ impl Core {
         numbered.find(|name| !is_taken(name)).map_or(name, Into::into)
     }
 
-    pub(super) fn is_synced(&self) -> bool {
+    pub(crate) fn is_synced(&self) -> bool {
         self.is_synced.load(Ordering::Acquire)
     }
 
     /// Records that the first list has been applied to the cache. The caller notifies `cache_changed` afterwards.
-    pub(super) fn set_synced(&self) {
+    pub(crate) fn set_synced(&self) {
         self.is_synced.store(true, Ordering::Release);
     }
 
     /// Returns the list error that retrying cannot fix, while the reflector is in backoff because of it; `None` if the informer does not
     /// fail fast or has stopped.
-    pub(super) fn permanent_failure(&self) -> Option<Arc<ListWatchError>> {
+    pub(crate) fn permanent_failure(&self) -> Option<Arc<ListWatchError>> {
         let started = self.started.get().filter(|_| self.fails_fast && !self.phase.lock().is_closed())?;
         started.reflector.look(|status| {
             // In any other activity a new attempt is in progress, so the last error may not apply any more.
@@ -202,27 +202,27 @@ impl Core {
         })
     }
 
-    pub(super) fn source_status(&self) -> ReflectorStatus {
+    pub(crate) fn source_status(&self) -> ReflectorStatus {
         self.started.get().map(|started| started.reflector.status()).unwrap_or_default()
     }
 
     /// Returns the time since the server last confirmed that the cache is current.
-    pub(super) fn confirmed_age(&self) -> Option<Duration> {
+    pub(crate) fn confirmed_age(&self) -> Option<Duration> {
         let confirmed = self.started.get()?.reflector.look(|status| status.confirmed)?;
         Some(confirmed.elapsed())
     }
 
-    pub(super) fn queued(&self) -> usize {
+    pub(crate) fn queued(&self) -> usize {
         self.started.get().map_or(0, |started| started.queue.len())
     }
 
     /// Returns the version of the cache.
-    pub(super) fn version(&self) -> Option<ResourceVersion> {
+    pub(crate) fn version(&self) -> Option<ResourceVersion> {
         self.lister.version()
     }
 
     /// Asks the informer to stop, without waiting.
-    pub(super) fn ask_to_stop(&self) {
+    pub(crate) fn ask_to_stop(&self) {
         let unstarted = self.phase.lock().ask_to_stop();
         self.phase_changed.notify_waiters();
         // An informer that never started has no task that would end it.
@@ -232,13 +232,13 @@ impl Core {
     }
 
     /// Stops the informer because of an error, unless it is stopping already.
-    pub(super) fn crash(&self, cause: &str) {
+    pub(crate) fn crash(&self, cause: &str) {
         self.phase.lock().crash(cause.into());
         self.phase_changed.notify_waiters();
     }
 
     /// Closes all listeners and the cache: no event is delivered and no write happens any more. The informer is stopping.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let listeners = self.with_apply_lock(SharedProcessor::close).unwrap_or_default();
         listeners.iter().for_each(|listener| listener.close(CloseReason::Stopped));
         self.drop_catching_panics(listeners);
@@ -252,7 +252,7 @@ impl Core {
     }
 
     /// Called when the informer's task has ended.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.close();
         self.phase.lock().end();
         self.phase_changed.notify_waiters();
@@ -260,12 +260,12 @@ impl Core {
     }
 
     /// Waits until the informer is in one of the phases that `is_reached` accepts.
-    pub(super) async fn wait_for_phase(&self, is_reached: impl Fn(&Phase) -> bool) {
+    pub(crate) async fn wait_for_phase(&self, is_reached: impl Fn(&Phase) -> bool) {
         wait_until(&self.phase_changed, || is_reached(&self.phase.lock()).then_some(())).await;
     }
 
     /// Calls `look` now and after each change of the cache, until it returns a value; `None` if the informer stops first.
-    pub(super) async fn wait_for_cache<R>(&self, mut look: impl FnMut() -> Option<R>) -> Option<R> {
+    pub(crate) async fn wait_for_cache<R>(&self, mut look: impl FnMut() -> Option<R>) -> Option<R> {
         wait_until(&self.cache_changed, || {
             // Read before `look` is called, so that `look` sees the last write.
             let is_closed = self.phase.lock().is_closed();

@@ -16,10 +16,11 @@
 
 use std::sync::Arc;
 
-use super::{InformerState, run::Unstarted};
+use super::run::Unstarted;
+use crate::informer::InformerState;
 
 /// The phase of an informer.
-pub(super) enum Phase {
+pub(crate) enum Phase {
     /// The informer was neither started nor stopped. Its settings can be changed.
     New(Box<Unstarted>),
     /// The informer's task was started.
@@ -34,7 +35,7 @@ pub(super) enum Phase {
 
 /// The reason why an informer stops or has stopped.
 #[derive(Clone)]
-pub(super) enum StopReason {
+pub(crate) enum StopReason {
     /// A handle asked for the stop, or the last handle was dropped.
     Asked,
     /// The informer stopped by itself, such as after a panic; with the cause.
@@ -43,12 +44,12 @@ pub(super) enum StopReason {
 
 impl Phase {
     /// Starts a new informer and returns its settings; `None` if it was started or stopped before.
-    pub(super) fn start(&mut self) -> Option<Box<Unstarted>> {
+    pub(crate) fn start(&mut self) -> Option<Box<Unstarted>> {
         self.leave_new(Self::Running)
     }
 
     /// Asks the informer to stop. Returns the settings of a new informer: it has no task, so the caller closes and ends it.
-    pub(super) fn ask_to_stop(&mut self) -> Option<Box<Unstarted>> {
+    pub(crate) fn ask_to_stop(&mut self) -> Option<Box<Unstarted>> {
         if let Self::Running = self {
             *self = Self::Stopping(StopReason::Asked);
         }
@@ -56,44 +57,44 @@ impl Phase {
     }
 
     /// Stops a running informer that was not asked to stop.
-    pub(super) fn crash(&mut self, cause: Arc<str>) {
+    pub(crate) fn crash(&mut self, cause: Arc<str>) {
         if let Self::Running = self {
             *self = Self::Stopping(StopReason::Crashed(cause));
         }
     }
 
     /// Ends the writes to the cache; returns true if they had not ended before.
-    pub(super) fn close(&mut self) -> bool {
+    pub(crate) fn close(&mut self) -> bool {
         let Self::Stopping(reason) = self else { return false };
         *self = Self::Closed(reason.clone());
         true
     }
 
     /// Records that the informer's task has ended.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if let Self::Closed(reason) = self {
             *self = Self::Stopped(reason.clone());
         }
     }
 
     /// Returns the settings of a new informer.
-    pub(super) fn settings(&mut self) -> Option<&mut Unstarted> {
+    pub(crate) fn settings(&mut self) -> Option<&mut Unstarted> {
         let Self::New(settings) = self else { return None };
         Some(settings)
     }
 
     /// Returns true once the informer was asked to stop or has crashed.
-    pub(super) fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         matches!(self, Self::Stopping(_) | Self::Closed(_) | Self::Stopped(_))
     }
 
     /// Returns true once no further write to the cache can happen.
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         matches!(self, Self::Closed(_) | Self::Stopped(_))
     }
 
     /// Returns the phase as users see it.
-    pub(super) fn state(&self) -> InformerState {
+    pub(crate) fn state(&self) -> InformerState {
         match self {
             Self::New(_) => InformerState::New,
             Self::Running => InformerState::Running,
@@ -103,7 +104,7 @@ impl Phase {
     }
 
     /// Returns the cause if the informer stopped by itself.
-    pub(super) fn crash_cause(&self) -> Option<&Arc<str>> {
+    pub(crate) fn crash_cause(&self) -> Option<&Arc<str>> {
         match self {
             Self::Stopping(reason) | Self::Closed(reason) | Self::Stopped(reason) => match reason {
                 StopReason::Asked => None,
@@ -131,7 +132,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        informer::{apply::ApplyOptions, builder::QueueKind},
+        informer::pipeline::{ApplyOptions, QueueKind},
         listwatch::{Reflector, ScriptedSource},
     };
 

@@ -16,7 +16,6 @@ use tracing::{Instrument, error, info};
 use super::{
     apply::ApplyOptions,
     batch_applier::{BatchApplier, Ticks},
-    builder::QueueKind,
     core::{Core, Started},
     phase::Phase,
     process_loop,
@@ -31,15 +30,24 @@ use crate::{
 };
 
 /// The settings of an informer that has not started.
-pub(super) struct Unstarted {
-    pub(super) reflector: ReflectorSettings,
-    pub(super) queue: QueueKind,
-    pub(super) options: ApplyOptions,
+pub(crate) struct Unstarted {
+    pub(crate) reflector: ReflectorSettings,
+    pub(crate) queue: QueueKind,
+    pub(crate) options: ApplyOptions,
+}
+
+/// The order in which pending changes are applied to the cache.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum QueueKind {
+    /// Grouped by object: all pending changes of one object together.
+    Grouped,
+    /// In the server's order.
+    InOrder,
 }
 
 impl Unstarted {
     /// Builds the reflector, starts the handlers, and returns the future that does all other work until the informer stops.
-    pub(super) fn start(self, core: &Arc<Core>, runtime: &Handle) -> BoxFuture<'static, ()> {
+    pub(crate) fn start(self, core: &Arc<Core>, runtime: &Handle) -> BoxFuture<'static, ()> {
         // Created first: the source, which is users' code, may panic below; dropping this guard then ends the informer.
         let mut guard = TaskGuard { core: Arc::clone(core), crash: "its source panicked" };
         let Self { reflector, queue, options } = self;

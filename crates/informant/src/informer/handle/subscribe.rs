@@ -10,12 +10,10 @@ use std::{
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::{
-    AddHandlerError, AnyInformer, SharedInformer,
-    core::{Core, InsideApplyLock},
-};
+use super::{AddHandlerError, AnyInformer, SharedInformer};
 use crate::{
     Cached,
+    informer::pipeline::{Core, InsideApplyLock},
     object::Erased,
     subscribers::{
         AnyEventStream, AnyHandler, BufferPolicy, CallLock, EventHandler, EventStream, Filter, Listener, Registration,

@@ -9,8 +9,9 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 
-use super::{AlreadyStarted, InformerState, StopError, core::Core, phase::Phase, run::Unstarted};
+use super::{AlreadyStarted, InformerState, StopError};
 use crate::{
+    informer::pipeline::{Core, Phase, Unstarted},
     listwatch::{Callback, ListWatchError, Quarantined, Transform},
     object::Erased,
     panics,

@@ -14,9 +14,10 @@ use std::{
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
-use super::{AnyInformer, WaitError, WaitTarget, core::Core};
+use super::{AnyInformer, WaitError, WaitTarget};
 use crate::{
     Cached, Key, ResourceVersion, Uid,
+    informer::pipeline::Core,
     listwatch::Quarantined,
     object::{Erased, Identity},
     subscribers::{NotReached, ReachedVersion},

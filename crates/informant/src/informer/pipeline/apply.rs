@@ -17,26 +17,26 @@ use crate::{
 
 /// The settings of an informer that decide how changes are applied.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ApplyOptions {
+pub(crate) struct ApplyOptions {
     /// An object that was deleted and created again while the watch was down is one update, not a delete and an add.
-    pub(super) recreated_as_update: bool,
+    pub(crate) recreated_as_update: bool,
     /// Objects with the same uid and version are treated as equal.
-    pub(super) trusts_versions: bool,
+    pub(crate) trusts_versions: bool,
 }
 
 /// The changes of the cache that one batch made.
 #[derive(Default)]
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// The adds of the initial list.
-    pub(super) initial: Vec<CacheEvent>,
+    pub(crate) initial: Vec<CacheEvent>,
     /// All later changes.
-    pub(super) live: Vec<CacheEvent>,
-    pub(super) tally: Tally,
-    pub(super) index_panics: usize,
+    pub(crate) live: Vec<CacheEvent>,
+    pub(crate) tally: Tally,
+    pub(crate) index_panics: usize,
 }
 
 /// Applies a batch to the cache, all deltas at once, and derives the events.
-pub(super) fn apply(
+pub(crate) fn apply(
     batch: &Batch<Erased>,
     cache: &Indexer<Erased>,
     lister: &Lister<Erased>,

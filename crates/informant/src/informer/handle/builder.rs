@@ -2,8 +2,9 @@
 
 use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
-use super::{AnyInformer, SharedInformer, apply::ApplyOptions, core::Core, run::Unstarted};
+use super::{AnyInformer, SharedInformer};
 use crate::{
+    informer::pipeline::{ApplyOptions, Core, QueueKind, Unstarted},
     listwatch::{ListWatchError, Quarantined, ReflectorBuilder, ReflectorSettings, ServerHealth, TransformResult},
     object::FieldPath,
 };
@@ -23,15 +24,6 @@ pub(crate) struct AnyInformerBuilder {
     name: Option<Arc<str>>,
     queue: QueueKind,
     options: ApplyOptions,
-}
-
-/// The order in which pending changes are applied to the cache.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum QueueKind {
-    /// Grouped by object: all pending changes of one object together.
-    Grouped,
-    /// In the server's order.
-    InOrder,
 }
 
 impl<O: Send + Sync + 'static> InformerBuilder<O> {
