@@ -9,7 +9,7 @@
 //! looks up the newest event that it received. If the server has that event, both histories are the same up to it. The watch is resumed
 //! at that event, not at a later bookmark, so that every later event of either history is delivered.
 
-use std::{cmp::Ordering, time::Duration};
+use std::cmp::Ordering;
 
 use tokio::time::{Instant, timeout};
 use tracing::debug;
@@ -71,82 +71,6 @@ impl Proof {
     }
 }
 
-/// Decides whether an outage happened since the last contact with the server: a restore takes longer than a reconnect.
-#[derive(Debug)]
-pub(super) struct Outage {
-    /// When the last byte arrived.
-    last_contact: Instant,
-    /// True if an attempt to reach the server has failed since.
-    has_failed: bool,
-}
-
-/// A gap of this length counts as an outage, even if the first attempt to open another watch succeeds.
-const LONGEST_GAP: Duration = Duration::from_secs(10);
-
-/// Decides whether a server counts as starting: while it cannot be reached, and for 30 s after its first answer.
-#[derive(Debug, Default)]
-pub(super) struct Startup {
-    unreachable_since: Option<Instant>,
-    first_answer: Option<Instant>,
-}
-
-/// How long a server counts as starting after an outage. It may refuse requests that it allows a moment later.
-const STARTING: Duration = Duration::from_secs(30);
-
-impl Startup {
-    /// Notes that a request did not reach the server.
-    pub(super) fn unreachable(&mut self, now: Instant) {
-        self.unreachable_since.get_or_insert(now);
-    }
-
-    /// Notes that the server answered.
-    pub(super) fn answered(&mut self, now: Instant) {
-        if self.unreachable_since.take().is_some() {
-            self.first_answer = Some(now);
-        }
-    }
-
-    /// Returns since when no request has reached the server.
-    pub(super) fn unreachable_since(&self) -> Option<Instant> {
-        self.unreachable_since
-    }
-
-    pub(super) fn is_under_way(&self, now: Instant) -> bool {
-        self.unreachable_since.is_some() || self.first_answer.is_some_and(|first| now - first < STARTING)
-    }
-}
-
-impl Outage {
-    pub(super) fn none(now: Instant) -> Self {
-        Self { last_contact: now, has_failed: false }
-    }
-
-    /// Notes that a watch ended, whose last byte arrived at this time.
-    pub(super) fn watch_ended(&mut self, last_byte: Instant) {
-        self.last_contact = last_byte;
-    }
-
-    /// Notes a failed attempt.
-    pub(super) fn attempt_failed(&mut self, class: ErrorClass) {
-        self.has_failed |= match class {
-            ErrorClass::Unreachable | ErrorClass::ConnectionLost | ErrorClass::ServerError => true,
-            ErrorClass::Expired
-            | ErrorClass::TooLarge
-            | ErrorClass::OlderVersion
-            | ErrorClass::HistoryChanged
-            | ErrorClass::Overloaded
-            | ErrorClass::InvalidResponse
-            | ErrorClass::NotFound
-            | ErrorClass::Unsupported
-            | ErrorClass::Other => false,
-        };
-    }
-
-    fn has_happened(&self, now: Instant) -> bool {
-        self.has_failed || now - self.last_contact > LONGEST_GAP
-    }
-}
-
 impl ReflectorLoop {
     /// Checks, after an outage and before a watch is opened, whether the watch can be resumed.
     ///
@@ -155,15 +79,15 @@ impl ReflectorLoop {
     /// If everything must be listed again, or the server cannot be asked now.
     pub(super) async fn check_history_after_outage(&mut self) -> Result<(), SourceError> {
         // The next list already follows from a history change.
-        if self.has_history_changed {
+        if self.resume.has_history_changed() {
             return Ok(());
         }
         self.check_other_reflectors()?;
-        if !self.resume.is_versioned() || !self.outage.has_happened(Instant::now()) {
+        if !self.resume.is_versioned() || !self.contact.was_lost(Instant::now()) {
             return Ok(());
         }
         let check = self.check_history().await?;
-        self.outage = Outage::none(Instant::now());
+        self.contact.restored(Instant::now());
         match check {
             HistoryCheck::ResumeFrom(version) => {
                 debug!(informer = self.resource(), rv = %version, "the server has the same history; resuming the watch");
@@ -197,8 +121,7 @@ impl ReflectorLoop {
     pub(super) fn begin_new_history(&mut self) -> SourceError {
         self.history_changes_seen = self.settings.health.note_history_change(self.history_changes_seen);
         self.decoder.begin_history();
-        self.has_history_changed = true;
-        self.resume.unavailable();
+        self.resume.history_changed();
         SourceError::HistoryChanged { reached: self.resume.newest() }
     }
 

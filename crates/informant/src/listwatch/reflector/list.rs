@@ -2,21 +2,17 @@
 
 use futures_util::StreamExt;
 use hashbrown::HashSet;
-use tokio::{
-    task::coop::consume_budget,
-    time::{Instant, timeout},
-};
+use tokio::{task::coop::consume_budget, time::timeout};
 
 use super::{
     super::{
         ListPiece, ListRequest, Operation, SourceError,
         decoder::DecodeResult,
         frames::{ListCutter, ListHead, ListMetadata, ListPart},
-        rules::error_class::ErrorClass,
+        rules::{error_class::ErrorClass, state::Input},
     },
     collected::Collected,
-    main_loop::{ReflectorLoop, RoundFailure, known},
-    reader::EventReader,
+    main_loop::{Failure, ReflectorLoop, known},
     status::Activity,
 };
 use crate::{ResourceVersion, object::DecodeError};
@@ -25,44 +21,18 @@ use crate::{ResourceVersion, object::DecodeError};
 const MOST_PAGES: usize = 100_000;
 
 impl ReflectorLoop {
-    /// Receives a list and passes it to the destination. Returns the open watch if the list was streamed.
-    pub(super) async fn stream_or_list(&mut self) -> Result<Option<EventReader>, RoundFailure> {
-        let now = Instant::now();
-        let may_stream = self.settings.streaming.as_ref().is_some_and(|streaming| streaming.may_try(now));
-        if may_stream
-            && self.settings.source.can_stream_lists()
-            && let Some(stream) = self.stream().await
-        {
-            return Ok(Some(stream));
-        }
-        self.list().await.map(|()| None)
-    }
-
-    async fn list(&mut self) -> Result<(), RoundFailure> {
-        loop {
-            let request = self.resume.list();
-            self.status.set(Activity::Listing { objects: 0 });
-            self.decoder.reset_reused();
-            let health = self.settings.health.clone();
-            let permit = health.list_permit(self.is_server_starting()).await;
-            let listed = self.list_pages(&request).await;
-            drop(permit);
-            let failure = match listed {
-                Ok((listed, version, is_paged)) => match self.accept(&request.version, listed, version, is_paged) {
-                    Ok(()) => return Ok(()),
-                    Err(error) => error,
-                },
-                Err(error) => {
-                    self.note_unavailable(error.class());
-                    error
-                }
-            };
-            let asks_for_newest = self.resume.list().version.is_empty() && !request.version.is_empty();
-            let error = self.failed(Operation::List, failure);
-            if !(asks_for_newest && std::mem::take(&mut self.may_repeat)) {
-                return Err(RoundFailure { error, is_reported: true });
-            }
-        }
+    /// Receives a list and passes it to the destination.
+    pub(super) async fn list(&mut self) -> Result<Input, Failure> {
+        let request = self.resume.list();
+        self.status.set(Activity::Listing { objects: 0 });
+        self.decoder.reset_reused();
+        let health = self.settings.health.clone();
+        let permit = health.list_permit(self.is_server_starting()).await;
+        let listed = self.list_pages(&request).await;
+        drop(permit);
+        let accepted =
+            listed.and_then(|(listed, version, is_paged)| self.accept(&request.version, listed, version, is_paged));
+        accepted.map(|()| Input::Done).map_err(|error| Failure::refused(Operation::List, error))
     }
 
     /// Requests all pages. Returns the items, the version of the first page, and whether there was more than one page.
@@ -80,7 +50,7 @@ impl ReflectorLoop {
                 Err(error)
                     if error.class() == ErrorClass::Expired
                         && page.continue_token.is_some()
-                        && std::mem::take(&mut self.may_repeat) =>
+                        && self.machine.page_expired() =>
                 {
                     // The server no longer has the other pages, but may have the list without pages.
                     self.failed(Operation::List, error);
@@ -115,7 +85,7 @@ impl ReflectorLoop {
         let idle_timeout = self.settings.idle_timeout;
         let silent = |_| SourceError::Silent { after: idle_timeout };
         let mut pieces = timeout(idle_timeout, self.settings.source.list(request)).await.map_err(silent)??;
-        let known = known(&self.settings, self.may_reuse());
+        let known = known(&self.settings, self.resume.may_reuse());
         let mut cutter = ListCutter::with_limit(self.settings.size_limit);
         let (mut end, mut has_body) = (None, false);
         while let Some(piece) = timeout(idle_timeout, pieces.next()).await.map_err(silent)? {

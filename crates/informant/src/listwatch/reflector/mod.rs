@@ -4,12 +4,10 @@
 //! - **Out:** changes, to a [`Destination`]; a [status](ReflectorStatus) that any task can read.
 //! - **Knows nothing of:** HTTP, queues, caches.
 //!
-//! [`main_loop`] is the main loop: it lists ([`list`], or [`stream`] if the source supports streamed lists) and watches ([`follow`]) until that fails, then
-//! waits and begins again. After an outage, [`history`] checks whether the watch can be resumed. [`report`] reports failures. The plain
-//! [`rules`](super::rules) decide what to do next; this module does it.
+//! The [state machine](super::rules::state) decides what to do next; [`main_loop`] does it: it requests a list ([`list`], or [`stream`] for a streamed
+//! list), watches ([`watch`]), checks after an outage whether the watch can be resumed ([`history`]), or waits. [`report`] reports failures.
 
 mod collected;
-mod follow;
 mod history;
 mod list;
 mod main_loop;
@@ -17,6 +15,7 @@ mod reader;
 mod report;
 mod status;
 mod stream;
+mod watch;
 
 use std::{fmt, marker::PhantomData, pin::pin, sync::Arc, time::Duration};
 

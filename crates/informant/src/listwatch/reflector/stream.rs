@@ -13,21 +13,14 @@ use super::{
     super::{
         ListRequest, Operation, SourceError, WatchRequest,
         error::Chain,
-        rules::endings::{AfterStreaming, Ending, SHORT, after_streaming},
+        rules::state::{Input, WatchStats},
     },
     collected::{Collected, Snapshot},
-    main_loop::{ReflectorLoop, known},
+    main_loop::{Failure, ReflectorLoop, known},
     reader::{DecodedEvent, EventReader},
     status::Activity,
 };
 use crate::{ResourceVersion, object::Identity};
-
-/// The failure of a streamed list before it was complete.
-struct Unfinished {
-    ending: Ending,
-    error: SourceError,
-    made_progress: bool,
-}
 
 /// Upper bound on the duration of a streamed list, as a multiple of its deadline.
 const LONGEST_STREAM: u32 = 10;
@@ -39,57 +32,37 @@ const VERIFYING_ATTEMPTS: u32 = 3;
 const WARNS_EVERY: Duration = Duration::from_secs(10);
 
 impl ReflectorLoop {
-    /// Receives a streamed list, passes it to the destination, and returns the watch that continues it; `None` if an ordinary list must be requested.
-    pub(super) async fn stream(&mut self) -> Option<EventReader> {
-        let mut failures = 0;
-        loop {
-            let asked = self.resume.stream();
-            self.status.set(Activity::Streaming { objects: 0 });
-            let health = self.settings.health.clone();
-            let permit = health.list_permit(self.is_server_starting()).await;
-            let streamed = self.stream_once(&asked).await;
-            drop(permit);
-            let unfinished = match streamed {
-                Ok((mut reader, listed, version)) => {
-                    let is_verified = self.settings.verifies_streams && !matches!(version.as_str(), "" | "0");
-                    if is_verified && !self.verify(&listed, &version).await {
-                        self.stop_streaming();
-                        return None;
-                    }
-                    // The time of the verification does not count as silence.
-                    reader.last_byte_at = Instant::now();
-                    match self.accept(&asked, listed, version, false) {
-                        Ok(()) => return Some(reader),
-                        Err(error) => {
-                            let ending = Ending::Failed(error.class());
-                            Unfinished { ending, error, made_progress: true }
-                        }
-                    }
-                }
-                Err(unfinished) => unfinished,
-            };
-            let Unfinished { ending, error, made_progress } = unfinished;
-            failures += 1;
-            let next = after_streaming(ending, made_progress, failures, self.may_repeat);
-            self.note_unavailable(error.class());
-            let error = self.failed(Operation::StreamList, error);
-            match next {
-                AfterStreaming::AskNewest => self.may_repeat = false,
-                AfterStreaming::Later => {
-                    self.report(&error);
-                    self.wait(error).await;
-                }
-                AfterStreaming::List => return None,
-                AfterStreaming::ListFromNowOn => {
-                    self.stop_streaming();
-                    return None;
-                }
+    /// Receives a streamed list, passes it to the destination, and stores the watch that continues it in `stream`.
+    pub(super) async fn stream(&mut self, stream: &mut Option<EventReader>) -> Result<Input, Failure> {
+        let may_try = self.settings.streaming.as_ref().is_some_and(|streaming| streaming.may_try(Instant::now()));
+        if !may_try || !self.settings.source.can_stream_lists() {
+            return Ok(Input::NotSupported);
+        }
+        let asked = self.resume.stream();
+        self.status.set(Activity::Streaming { objects: 0 });
+        let health = self.settings.health.clone();
+        let permit = health.list_permit(self.is_server_starting()).await;
+        let asked_at = Instant::now();
+        let (mut reader, listed, version) = self.receive_stream(&asked).await?;
+        drop(permit);
+        let is_verified = self.settings.verifies_streams && !matches!(version.as_str(), "" | "0");
+        if is_verified && !self.verify(&listed, &version).await {
+            self.stop_streaming();
+            return Ok(Input::NotSupported);
+        }
+        // The time of the verification does not count as silence.
+        reader.last_byte_at = Instant::now();
+        match self.accept(&asked, listed, version, false) {
+            Ok(()) => {
+                *stream = Some(reader);
+                Ok(Input::Done)
             }
+            Err(error) => Err(Failure::broken(Operation::StreamList, error, stats_since(asked_at, true))),
         }
     }
 
     /// Notes that the server does not support streamed lists of this kind.
-    fn stop_streaming(&self) {
+    pub(super) fn stop_streaming(&self) {
         if let Some(streaming) = &self.settings.streaming {
             info!(
                 informer = self.resource(),
@@ -99,27 +72,28 @@ impl ReflectorLoop {
         }
     }
 
-    async fn stream_once(
+    async fn receive_stream(
         &mut self,
         asked: &ResourceVersion,
-    ) -> Result<(EventReader, Collected, ResourceVersion), Unfinished> {
+    ) -> Result<(EventReader, Collected, ResourceVersion), Failure> {
         self.decoder.reset_reused();
-        let begun = Instant::now();
+        let asked_at = Instant::now();
         let request =
             WatchRequest { version: asked.clone(), sends_initial_events: true, timeout: self.random_watch_timeout() };
-        let mut reader = self.open(request).await.map_err(|error| Unfinished {
-            ending: Ending::Unopened(error.class()),
-            error,
-            made_progress: false,
-        })?;
+        let opened = self.open(request).await;
+        let mut reader = opened.map_err(|error| Failure::refused(Operation::StreamList, error))?;
         let mut snapshot = Snapshot::new();
         let mut has_received = false;
-        let result = self.read_snapshot(&mut reader, &mut snapshot, &mut has_received).await;
-        let made_progress = has_received || begun.elapsed() >= SHORT;
-        match result {
+        let version = self.read_snapshot(&mut reader, &mut snapshot, &mut has_received).await;
+        let stats = stats_since(asked_at, has_received);
+        match version {
             Ok(Some(version)) => Ok((reader, snapshot.into_collected(), version)),
-            Ok(None) => Err(Unfinished { ending: Ending::Cleanly, error: SourceError::EndedEarly, made_progress }),
-            Err(error) => Err(Unfinished { ending: Ending::Failed(error.class()), error, made_progress }),
+            Ok(None) => Err(Failure {
+                operation: Operation::StreamList,
+                error: SourceError::EndedEarly,
+                input: Input::Ended(stats),
+            }),
+            Err(error) => Err(Failure::broken(Operation::StreamList, error, stats)),
         }
     }
 
@@ -136,7 +110,7 @@ impl ReflectorLoop {
         let mut warned_at = Instant::now();
         loop {
             while let Some(incoming) = reader.next_here()? {
-                let known = known(&self.settings, self.may_reuse());
+                let known = known(&self.settings, self.resume.may_reuse());
                 match incoming.decode(&mut self.decoder, &known)? {
                     DecodedEvent::Added(taken) | DecodedEvent::Modified(taken) => {
                         if snapshot.upsert(taken) {
@@ -236,4 +210,9 @@ impl ReflectorLoop {
         let least = self.settings.watch_timeout.as_secs();
         Duration::from_secs(fastrand::u64(least..least.saturating_mul(2)))
     }
+}
+
+/// Returns what a streamed list achieved that was requested at this time.
+fn stats_since(asked_at: Instant, has_received: bool) -> WatchStats {
+    WatchStats { has_moved: has_received, since_asked: asked_at.elapsed(), since_opened: asked_at.elapsed() }
 }

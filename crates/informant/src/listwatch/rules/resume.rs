@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 
+use super::error_class::ErrorClass;
 use crate::{ResourceVersion, listwatch::ListRequest};
 
 /// The versions that the reflector has received, from which the next request follows.
@@ -24,6 +25,20 @@ pub(crate) struct Resume {
     /// True if the server paged the first list, whose version was "0". A server with a watch cache does not do that. This one
     /// reads from storage, so pages are requested for all versions.
     prefers_pages: bool,
+    history: History,
+    /// True if the last list was refused because of a damaged item.
+    refused_damage: bool,
+}
+
+/// Whether the server has the history that the reflector followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum History {
+    #[default]
+    Same,
+    /// It is in doubt, until a list is accepted: cached objects are not reused.
+    InDoubt,
+    /// It changed: the next accepted list is the first one of another history.
+    Changed,
 }
 
 /// What the version of a complete list means.
@@ -97,31 +112,67 @@ impl Resume {
         self.observed.is_some()
     }
 
-    /// Notes that the server cannot serve the requested version, because it is too old or too new.
-    pub(crate) fn unavailable(&mut self) {
+    /// Returns true if the next list asks for the newest state, and not for a version.
+    pub(crate) fn asks_for_newest(&self) -> bool {
+        self.is_unavailable || self.observed.as_ref().is_some_and(ResourceVersion::is_empty)
+    }
+
+    /// Notes the failure of a list or streamed list. If the server cannot serve the requested version, because it is too old or too new, or served
+    /// an older one, the next list asks for the newest state.
+    pub(crate) fn list_failed(&mut self, class: ErrorClass) {
+        if let ErrorClass::TooLarge | ErrorClass::OlderVersion = class {
+            self.doubt_history();
+        }
+        if let ErrorClass::Expired | ErrorClass::TooLarge | ErrorClass::OlderVersion = class {
+            self.is_unavailable = true;
+        }
+    }
+
+    /// Notes that the server's history changed.
+    pub(crate) fn history_changed(&mut self) {
+        self.history = History::Changed;
         self.is_unavailable = true;
     }
 
-    /// Decides what a complete list means, streamed or not. `asked` is the version that was requested.
+    /// Returns true if the next accepted list is the first one of another history.
+    pub(crate) fn has_history_changed(&self) -> bool {
+        self.history == History::Changed
+    }
+
+    /// Returns true if cached objects may be reused instead of decoding the same state again.
+    pub(crate) fn may_reuse(&self) -> bool {
+        self.history == History::Same
+    }
+
+    fn doubt_history(&mut self) {
+        if self.history == History::Same {
+            self.history = History::InDoubt;
+        }
+    }
+
+    /// Returns true if a list with an item that may be any object is refused: an object that seems to be missing may be that item. After a refused
+    /// list, the next one is not refused.
+    pub(crate) fn refuses_damage(&mut self) -> bool {
+        self.has_observed() && !std::mem::replace(&mut self.refused_damage, true)
+    }
+
+    /// Decides what a complete list means, streamed or not. `asked` is the version that was requested. After a history change, an older list of the
+    /// newest state is accepted.
     pub(crate) fn judge(&self, asked: &ResourceVersion, version: &ResourceVersion) -> ListVerdict {
         if matches!(version.as_str(), "" | ANY) && self.is_versioned() {
             return ListVerdict::Unversioned;
         }
-        match self.is_older_than_shown(version) {
-            true if asked.is_empty() => return ListVerdict::HistoryChanged,
-            true => return ListVerdict::Stale,
-            false => {}
-        }
-        match self.compare(version) {
-            VersionOrder::Newer | VersionOrder::Same => ListVerdict::Accepted,
-            VersionOrder::Older if asked.is_empty() => ListVerdict::HistoryChanged,
-            VersionOrder::Older => ListVerdict::Stale,
+        match self.is_older_than_shown(version) || self.compare(version) == VersionOrder::Older {
+            false => ListVerdict::Accepted,
+            true if !asked.is_empty() => ListVerdict::Stale,
+            true if self.has_history_changed() => ListVerdict::Accepted,
+            true => ListVerdict::HistoryChanged,
         }
     }
 
     /// Notes that a list became the new state.
     pub(crate) fn listed(&mut self, asked: &ResourceVersion, version: &ResourceVersion, is_paged: bool) {
-        self.is_unavailable = false;
+        (self.is_unavailable, self.refused_damage, self.history) = (false, false, History::Same);
         self.observed = Some(version.clone());
         (self.shown, self.reached) = (None, None);
         self.prefers_pages |= is_paged && asked.as_str() == ANY;
@@ -161,12 +212,16 @@ impl Resume {
         self.shown.as_ref().is_some_and(|shown| version.compare(shown) == Ok(Ordering::Less))
     }
 
-    /// Notes the version of an event, unless it is older than the observed one.
+    /// Notes the version of an event. If it is older than the observed one, the server's history is in doubt.
     pub(crate) fn observe(&mut self, version: &ResourceVersion) -> VersionOrder {
         let order = self.compare(version);
-        if order == VersionOrder::Newer {
-            self.observed = Some(version.clone());
-            self.reached.take_if(|reached| version.compare(reached) != Ok(Ordering::Less));
+        match order {
+            VersionOrder::Newer => {
+                self.observed = Some(version.clone());
+                self.reached.take_if(|reached| version.compare(reached) != Ok(Ordering::Less));
+            }
+            VersionOrder::Same => {}
+            VersionOrder::Older => self.doubt_history(),
         }
         order
     }
@@ -204,14 +259,14 @@ mod tests {
     fn the_version_of_the_next_request_is_the_observed_one_or_the_newest_if_that_is_unavailable() {
         let mut resume = Resume::default();
         assert_eq!((resume.list().to_string().as_str(), resume.stream().as_str()), ("L(0, 500)", ""));
-        resume.unavailable();
+        resume.list_failed(ErrorClass::Expired);
         assert_eq!(resume.list().to_string(), "L(\"\", 500)");
 
         let mut resume = observed("10");
         assert_eq!(resume.list().to_string(), "L(10, no limit)");
         assert_eq!((resume.stream().as_str(), resume.watch().as_str()), ("10", "10"));
 
-        resume.unavailable();
+        resume.list_failed(ErrorClass::Expired);
         assert_eq!(resume.list().to_string(), "L(\"\", 500)");
         assert_eq!((resume.stream().as_str(), resume.watch().as_str()), ("", "10"));
 
@@ -237,7 +292,7 @@ mod tests {
         let mut resume = observed("100");
 
         assert_eq!(resume.judge(&version("100"), &version("60")), ListVerdict::Stale);
-        resume.unavailable();
+        resume.list_failed(ErrorClass::Expired);
         assert_eq!(resume.list().to_string(), "L(\"\", 500)");
         assert_eq!(resume.watch().as_str(), "100", "nothing has changed yet");
 

@@ -12,16 +12,15 @@ use tracing::{debug, trace, warn};
 
 use super::{
     super::{
-        ListWatchError, Lookup, LookupRequest, Operation, Quarantined, SourceError, WatchRequest,
+        Lookup, LookupRequest, Operation, Quarantined, SourceError, WatchRequest,
         decoder::DecodeResult,
         rules::{
-            endings::{AfterWatch, Ending, Streak, WatchStats, after_check, after_watch},
-            error_class::ErrorClass,
             resume::VersionOrder,
             silence::{Silence, SilenceStep, VersionAnswer},
+            state::{Input, WatchStats},
         },
     },
-    main_loop::{ReflectorLoop, RoundFailure},
+    main_loop::{Failure, ReflectorLoop},
     reader::{DecodedEvent, EventReader},
     status::Activity,
 };
@@ -47,9 +46,6 @@ struct Progress {
 /// that always has another event ready would keep it from running.
 const EVENTS_BEFORE_YIELD: usize = 64;
 
-/// A watch that was open for this long counts as progress, even if nothing changed.
-const STEADY: Duration = Duration::from_secs(10);
-
 /// How long the source has to answer when it is asked because the watch is silent.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -57,84 +53,34 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const RELIST_SPREAD: Duration = Duration::from_secs(3);
 
 impl ReflectorLoop {
-    /// Watches from the version of the list, or continues the stream that began with the list, until everything must be listed again. Returns why.
-    pub(super) async fn follow(&mut self, mut stream: Option<EventReader>) -> RoundFailure {
-        let mut streak = Streak::default();
-        let mut resync_at = self.next_resync();
-        loop {
-            let begun = Instant::now();
-            let mut opened_at = begun;
-            let is_unordered = stream.is_none() && !self.resume.is_versioned();
-            let mut progress = Progress { is_unordered, has_moved: false, events: 0, unapplied: 0 };
-            let mut operation = Operation::OpenWatch;
-            let opened = match stream.take() {
-                Some(reader) => Ok(reader),
-                None => match self.check_history_after_outage().await {
-                    Ok(()) => self.open_checked_watch().await,
-                    Err(error) => {
-                        operation = Operation::CheckHistory;
-                        Err(error)
-                    }
-                },
-            };
-            let (ending, error) = match opened {
-                Err(error) => (Ending::Unopened(error.class()), Some(error)),
-                Ok(mut reader) => {
-                    operation = Operation::Watch;
-                    opened_at = Instant::now();
-                    self.watching();
-                    let read = self.read_changes(&mut reader, &mut progress, &mut resync_at).await;
-                    // A clean end counts as contact with the server; after an error, the last byte does.
-                    self.outage.watch_ended(if read.is_ok() { Instant::now() } else { reader.last_byte_at });
-                    if progress.has_moved || opened_at.elapsed() >= STEADY {
-                        self.note_progress();
-                    }
-                    match read {
-                        Ok(()) => (Ending::Cleanly, None),
-                        Err(error) => (Ending::Failed(error.class()), Some(error)),
-                    }
-                }
-            };
-            let (since_asked, since_opened) = (begun.elapsed(), opened_at.elapsed());
-            let made_progress =
-                WatchStats { has_moved: progress.has_moved, since_asked, since_opened }.made_progress(ending);
-            let failures = streak.count(ending, made_progress);
-            let now = Instant::now();
-            let window = &mut self.window;
-            let next = match self.resume.is_versioned() {
-                true if operation == Operation::CheckHistory => after_check(ending, failures),
-                true => after_watch(ending, made_progress, failures, || window.allows(now)),
-                // Without a version the watch cannot be resumed: changes between two watches would be lost.
-                false => AfterWatch::Relist,
-            };
-            // If each watch ends at once, this loop must not keep other tasks from running.
-            consume_budget().await;
-            match next {
-                AfterWatch::Reopen => {
-                    if let Some(error) = error {
-                        self.failed(operation, error);
-                    }
-                }
-                AfterWatch::ReopenLater => {
-                    // A watch that opened and broke at once is a failed attempt.
-                    if let Ending::Failed(class) = ending {
-                        self.outage.attempt_failed(class);
-                    }
-                    let error = self.failed(operation, error.unwrap_or(SourceError::ShortWatch { lived: since_asked }));
-                    self.wait(error).await;
-                }
-                AfterWatch::Relist => {
-                    let ended = match self.resume.is_versioned() {
-                        true => SourceError::ShortWatch { lived: since_asked },
-                        false => SourceError::Ended,
-                    };
-                    let error = self.failed(operation, error.unwrap_or(ended));
-                    // Failures within a watch are reported only if they last.
-                    let is_reported = operation != Operation::Watch || is_history_change(&error);
-                    return RoundFailure { error, is_reported };
-                }
+    /// Opens a watch, or continues the one that began with a streamed list, and passes on its events until it ends.
+    pub(super) async fn watch(&mut self, stream: Option<EventReader>) -> Result<Input, Failure> {
+        let asked_at = Instant::now();
+        let is_unordered = stream.is_none() && !self.resume.is_versioned();
+        let mut progress = Progress { is_unordered, has_moved: false, events: 0, unapplied: 0 };
+        let opened = match stream {
+            Some(reader) => Ok(reader),
+            None => self.open_checked_watch().await,
+        };
+        let mut reader = opened.map_err(|error| Failure::refused(Operation::OpenWatch, error))?;
+        let opened_at = Instant::now();
+        self.watching();
+        let read = self.read_changes(&mut reader, &mut progress).await;
+        // A clean end counts as contact with the server; after an error, the last byte does.
+        self.contact.watch_ended(if read.is_ok() { Instant::now() } else { reader.last_byte_at });
+        let (since_asked, since_opened) = (asked_at.elapsed(), opened_at.elapsed());
+        let stats = WatchStats { has_moved: progress.has_moved, since_asked, since_opened };
+        let operation = Operation::Watch;
+        Err(match read {
+            Err(error) => Failure::broken(operation, error, stats),
+            Ok(()) => {
+                let error = match self.resume.is_versioned() {
+                    true => SourceError::ShortWatch { lived: since_asked },
+                    false => SourceError::Ended,
+                };
+                Failure { operation, error, input: Input::Ended(stats) }
             }
-        }
+        })
     }
 
     /// Opens a watch. If that takes long, the server may have been restored meanwhile, so its history is checked again.
@@ -158,12 +104,7 @@ impl ReflectorLoop {
     }
 
     /// Passes on the events of a watch until it ends.
-    async fn read_changes(
-        &mut self,
-        reader: &mut EventReader,
-        progress: &mut Progress,
-        resync_at: &mut Option<Instant>,
-    ) -> Result<(), SourceError> {
+    async fn read_changes(&mut self, reader: &mut EventReader, progress: &mut Progress) -> Result<(), SourceError> {
         let mut silence = Silence::new(reader.last_byte_at, self.watchdog.longest_pause());
         let mut question: Option<Question> = None;
         let mut relist_at = None;
@@ -183,33 +124,33 @@ impl ReflectorLoop {
 
             let idle_timeout = self.watchdog.idle_timeout(reader.timeout);
             let deadline = reader.last_byte_at + idle_timeout;
-            let wakes_at = [Some(deadline), *resync_at, silence.wakes_at(), relist_at].into_iter().flatten().min();
+            let wakes_at = [Some(deadline), self.resync_at, silence.wakes_at(), relist_at].into_iter().flatten().min();
             let input = {
                 let read = pin!(reader.wait());
                 let signal = pin!(next_signal(&mut question, &mut self.history_changes, relist_at.is_none()));
                 match timeout_at(wakes_at.unwrap_or(deadline), select(read, signal)).await {
-                    Ok(Either::Left((read, _))) => Input::Read(read),
+                    Ok(Either::Left((read, _))) => Wake::Read(read),
                     Ok(Either::Right((signal, _))) => signal,
-                    Err(_) => Input::Time,
+                    Err(_) => Wake::Time,
                 }
             };
             let step = match input {
-                Input::Read(Ok(true)) => {
+                Wake::Read(Ok(true)) => {
                     silence.reset(reader.last_byte_at);
                     question = None;
                     SilenceStep::Nothing
                 }
-                Input::Read(Ok(false)) => return Ok(()),
-                Input::Read(Err(error)) => return Err(error),
-                Input::HistoryChanged => {
-                    relist_at = Some(Instant::now() + self.delays.between(Duration::ZERO, RELIST_SPREAD));
+                Wake::Read(Ok(false)) => return Ok(()),
+                Wake::Read(Err(error)) => return Err(error),
+                Wake::HistoryChanged => {
+                    relist_at = Some(Instant::now() + self.machine.delays.between(Duration::ZERO, RELIST_SPREAD));
                     SilenceStep::Nothing
                 }
-                Input::Answer(answer) => {
+                Wake::Answer(answer) => {
                     question = None;
                     silence.answer(Instant::now(), self.interpret_answer(answer)?)
                 }
-                Input::Time => silence.wake(Instant::now()),
+                Wake::Time => silence.wake(Instant::now()),
             };
             match step {
                 SilenceStep::Nothing => {}
@@ -228,9 +169,9 @@ impl ReflectorLoop {
                 self.check_other_reflectors()?;
                 relist_at = None;
             }
-            if resync_at.is_some_and(|at| at <= now) {
+            if self.resync_at.is_some_and(|at| at <= now) {
                 self.resync();
-                *resync_at = self.next_resync();
+                self.resync_at = self.next_resync();
             }
             if reader.last_byte_at + idle_timeout <= now {
                 return Err(SourceError::Silent { after: idle_timeout });
@@ -427,7 +368,6 @@ impl ReflectorLoop {
             VersionOrder::Newer => progress.has_moved = true,
             VersionOrder::Same => {}
             VersionOrder::Older => {
-                self.suspend_reuse();
                 return Err(SourceError::OlderVersion { from: self.resume.watch(), to: version.clone() });
             }
         }
@@ -457,7 +397,7 @@ impl ReflectorLoop {
         }
     }
 
-    fn next_resync(&self) -> Option<Instant> {
+    pub(super) fn next_resync(&self) -> Option<Instant> {
         self.settings.resync.as_ref().map(|resync| Instant::now() + resync.period)
     }
 }
@@ -465,8 +405,8 @@ impl ReflectorLoop {
 /// A pending question for the source's version. Its result is `None` if the source does not answer in time.
 type Question = BoxFuture<'static, Option<Result<Option<Lookup<Erased>>, SourceError>>>;
 
-/// An input of the loop that reads a watch.
-enum Input {
+/// Why the loop that reads a watch wakes up.
+enum Wake {
     /// The watch delivered bytes or an event (true), or ended (false).
     Read(Result<bool, SourceError>),
     /// The source answered, or did not in time.
@@ -482,7 +422,7 @@ async fn next_signal(
     question: &mut Option<Question>,
     history_changes: &mut watch::Receiver<u64>,
     waits_for_history: bool,
-) -> Input {
+) -> Wake {
     let answered = async {
         match question {
             Some(question) => question.await,
@@ -496,11 +436,7 @@ async fn next_signal(
         }
     };
     match select(pin!(answered), pin!(changed)).await {
-        Either::Left((answer, _)) => Input::Answer(answer),
-        Either::Right(_) => Input::HistoryChanged,
+        Either::Left((answer, _)) => Wake::Answer(answer),
+        Either::Right(_) => Wake::HistoryChanged,
     }
-}
-
-fn is_history_change(error: &ListWatchError) -> bool {
-    error.source.class() == ErrorClass::HistoryChanged
 }
