@@ -1,4 +1,8 @@
 //! Requests a list page by page.
+//!
+//! - **In:** the pages of a list.
+//! - **Out:** the received objects, and the version of the list.
+//! - **Knows nothing of:** what follows the list.
 
 use futures_util::StreamExt;
 use hashbrown::HashSet;
@@ -11,8 +15,9 @@ use super::{
         frames::{ListCutter, ListHead, ListMetadata, ListPart},
         rules::{error_class::ErrorClass, state::Input},
     },
-    collected::Collected,
-    main_loop::{Failure, ReflectorLoop, known},
+    Reflector,
+    main_loop::{Failure, known},
+    received::ReceivedList,
     status::Activity,
 };
 use crate::{ResourceVersion, object::DecodeError};
@@ -20,7 +25,7 @@ use crate::{ResourceVersion, object::DecodeError};
 /// Upper bound on pages per list; guards against a server that ignores `limit` and never ends its list.
 const MOST_PAGES: usize = 100_000;
 
-impl ReflectorLoop {
+impl Reflector {
     /// Receives a list and passes it to the destination.
     pub(super) async fn list(&mut self) -> Result<Input, Failure> {
         let request = self.resume.list();
@@ -39,13 +44,13 @@ impl ReflectorLoop {
     pub(super) async fn list_pages(
         &mut self,
         request: &ListRequest,
-    ) -> Result<(Collected, ResourceVersion, bool), SourceError> {
-        let mut collected = Collected::new();
+    ) -> Result<(ReceivedList, ResourceVersion, bool), SourceError> {
+        let mut received = ReceivedList::default();
         let mut page = request.clone();
         let mut version = None;
         let mut tokens = HashSet::new();
         loop {
-            let metadata = match self.list_page(page.clone(), &mut collected).await {
+            let metadata = match self.list_page(page.clone(), &mut received).await {
                 Ok(metadata) => metadata,
                 Err(error)
                     if error.class() == ErrorClass::Expired
@@ -54,7 +59,7 @@ impl ReflectorLoop {
                 {
                     // The server no longer has the other pages, but may have the list without pages.
                     self.failed(Operation::List, error);
-                    (page, collected, version) = (request.unpaged(), Collected::new(), None);
+                    (page, received, version) = (request.unpaged(), ReceivedList::default(), None);
                     tokens.clear();
                     continue;
                 }
@@ -63,7 +68,7 @@ impl ReflectorLoop {
             let is_first = version.is_none();
             let version = version.get_or_insert(metadata.resource_version);
             if metadata.continue_token.is_empty() {
-                return Ok((collected, version.clone(), !is_first));
+                return Ok((received, version.clone(), !is_first));
             }
             if !tokens.insert(metadata.continue_token.clone()) {
                 return Err(SourceError::other("the server sent the same continue token twice"));
@@ -80,7 +85,7 @@ impl ReflectorLoop {
     async fn list_page(
         &mut self,
         request: ListRequest,
-        collected: &mut Collected,
+        received: &mut ReceivedList,
     ) -> Result<ListMetadata, SourceError> {
         let idle_timeout = self.settings.idle_timeout;
         let silent = |_| SourceError::Silent { after: idle_timeout };
@@ -94,24 +99,24 @@ impl ReflectorLoop {
                     has_body = true;
                     cutter.push(chunk);
                     while let Some(part) = cutter.next_unless(|bytes| {
-                        let (taken, length) = self.decoder.decode_first(bytes, &known)?;
-                        collected.push(taken);
+                        let (decoded, length) = self.decoder.decode_first(bytes, &known)?;
+                        received.push(decoded);
                         Some(length)
                     })? {
                         match part {
                             ListPart::Item(json) => {
-                                collected.push(of_our_kind(self.decoder.decode_json(&json, &known))?);
+                                received.push(of_our_kind(self.decoder.decode_json(&json, &known))?);
                             }
                             ListPart::End(head) => end = Some(self.check_head(head)?),
                         }
                     }
                 }
-                ListPiece::Item(item) => collected.push(of_our_kind(self.decoder.decode_item(item, &known))?),
+                ListPiece::Item(item) => received.push(of_our_kind(self.decoder.decode_item(item, &known))?),
                 ListPiece::End(metadata) => end = Some(metadata),
             }
             // A source that is always ready must not keep other tasks from running.
             consume_budget().await;
-            let objects = collected.len();
+            let objects = received.len();
             self.status.note(|status| status.activity = Activity::Listing { objects });
         }
         if has_body {
@@ -142,11 +147,11 @@ impl ReflectorLoop {
 }
 
 /// Refuses the whole list if an item is of another kind.
-fn of_our_kind(taken: DecodeResult) -> Result<DecodeResult, SourceError> {
-    if let Err(bad) = &taken
+fn of_our_kind(decoded: DecodeResult) -> Result<DecodeResult, SourceError> {
+    if let Err(bad) = &decoded
         && let DecodeError::WrongType { expected, found, .. } = &*bad.error
     {
         return Err(SourceError::WrongList { expected: expected.clone(), found: found.clone() });
     }
-    Ok(taken)
+    Ok(decoded)
 }

@@ -1,9 +1,12 @@
-//! The main loop of a reflector: lists, watches until that fails, waits, and begins again.
+//! The main loop of a reflector: performs the request of each state, and passes the result to the state machine.
+//!
+//! - **In:** the state; complete lists and failures.
+//! - **Out:** relists, to the destination; the status; reported failures.
+//! - **Knows nothing of:** which state follows.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use tokio::{
-    sync::watch,
     task::coop::consume_budget,
     time::{Instant, sleep_until, timeout},
 };
@@ -11,51 +14,21 @@ use tracing::{debug, error, warn};
 
 use super::{
     super::{
-        Destination, ListWatchError, Operation, Quarantined, Served, SourceError,
-        decoder::Decoder,
+        ListWatchError, Operation, Quarantined, Served, SourceError,
         error::Chain,
-        health::{Prober, Waits},
-        quarantine::{Entries, Quarantine},
+        health::Waits,
+        quarantine::Entries,
         rules::{
-            anchors::Anchors,
-            contact::Contact,
             error_class::ErrorClass,
-            resume::{ListVerdict, Resume},
-            state::{FailureAction, Input, Request, State, StateMachine, WatchStats},
-            watchdog::Watchdog,
+            resume::ListVerdict,
+            state::{FailureAction, Input, Request, State, WatchStats},
         },
     },
-    ReflectorSettings,
-    collected::Collected,
-    report::Reporter,
-    status::{Activity, StatusBoard},
+    Reflector, ReflectorSettings,
+    received::ReceivedList,
+    status::Activity,
 };
 use crate::{Cached, Key, ResourceVersion, delta::Relist, object::Erased, panics};
-
-/// The state of a running reflector.
-pub(super) struct ReflectorLoop {
-    pub(super) destination: Box<dyn Destination<Erased>>,
-    pub(super) decoder: Decoder,
-    pub(super) settings: ReflectorSettings,
-    pub(super) quarantine: Quarantine,
-    pub(super) status: StatusBoard,
-    reporter: Arc<Reporter>,
-    pub(super) resume: Resume,
-    pub(super) machine: StateMachine,
-    pub(super) watchdog: Watchdog,
-    /// The newest events, by which the server's history is recognised.
-    pub(super) anchors: Anchors,
-    pub(super) contact: Contact,
-    /// How many changes of the server's history the reflectors of this client have found.
-    pub(super) history_changes: watch::Receiver<u64>,
-    /// How many of them this reflector has taken into account.
-    pub(super) history_changes_seen: u64,
-    /// `Some` while this reflector is the prober.
-    prober: Option<Prober>,
-    /// When the next resync is requested.
-    pub(super) resync_at: Option<Instant>,
-    resource: Arc<str>,
-}
 
 /// Within this time after the server can be reached again, all reflectors of a client retry.
 const RECONNECT_SPREAD: Duration = Duration::from_secs(2);
@@ -80,39 +53,9 @@ impl Failure {
     }
 }
 
-impl ReflectorLoop {
-    pub(super) fn new(
-        destination: Box<dyn Destination<Erased>>,
-        decoder: Decoder,
-        settings: ReflectorSettings,
-        quarantine: Quarantine,
-        status: StatusBoard,
-        reporter: Arc<Reporter>,
-    ) -> Self {
-        let history_changes = settings.health.history_changes();
-        let history_changes_seen = *history_changes.borrow();
-        Self {
-            anchors: Anchors::default(),
-            contact: Contact::new(Instant::now()),
-            history_changes_seen,
-            history_changes,
-            prober: None,
-            resume: Resume::new(settings.page_size),
-            machine: StateMachine::new(settings.backoff, settings.retries_server_errors_for),
-            watchdog: Watchdog::default(),
-            resync_at: None,
-            resource: settings.source.name().into(),
-            destination,
-            decoder,
-            settings,
-            quarantine,
-            status,
-            reporter,
-        }
-    }
-
+impl Reflector {
     /// Performs the request of each state, and moves the state machine.
-    pub(super) async fn run(mut self) -> Infallible {
+    pub(super) async fn run_states(mut self) -> Infallible {
         // The open watch that continues a streamed list.
         let mut stream = None;
         let mut last_failure = None;
@@ -130,7 +73,7 @@ impl ReflectorLoop {
                 }
                 State::StreamedList => self.stream(&mut stream).await,
                 State::List => self.list().await,
-                State::Watch => self.watch(stream.take()).await,
+                State::Watch => Err(self.watch(stream.take()).await),
                 State::Backoff { .. } | State::KindGone => {
                     if let Some(failure) = last_failure.take() {
                         self.wait(failure).await;
@@ -206,7 +149,7 @@ impl ReflectorLoop {
     pub(super) fn accept(
         &mut self,
         asked: &ResourceVersion,
-        mut listed: Collected,
+        mut listed: ReceivedList,
         version: ResourceVersion,
         is_paged: bool,
     ) -> Result<(), SourceError> {
@@ -315,11 +258,8 @@ impl ReflectorLoop {
                 false => self.server_answered(Instant::now()),
             }
         }
-        let is_watch = match operation {
-            Operation::OpenWatch => true,
-            Operation::StreamList => error.source.is_forbidden(),
-            Operation::List | Operation::Watch | Operation::CheckHistory => false,
-        };
+        let is_watch =
+            operation == Operation::OpenWatch || (operation == Operation::StreamList && error.source.is_forbidden());
         self.status.update(|status| {
             status.is_watch_failing |= is_watch;
             status.last_error = Some(Arc::clone(&error));
@@ -368,10 +308,7 @@ impl ReflectorLoop {
             return;
         }
         let is_outage = failure.is_unreachable() || failure.may_be_startup_error();
-        let is_list = match failure.operation {
-            Operation::List | Operation::StreamList => true,
-            Operation::OpenWatch | Operation::Watch | Operation::CheckHistory => false,
-        };
+        let is_list = matches!(failure.operation, Operation::List | Operation::StreamList);
         let is_reported = self.reporter.has_reported(since) && failure.source.class() != ErrorClass::HistoryChanged;
         if (is_outage && self.resume.has_observed()) || (is_reported && (is_outage || !is_list)) {
             return;
@@ -382,20 +319,11 @@ impl ReflectorLoop {
     /// Reports a quarantined object to the user's callback, or to the log.
     pub(super) fn report_quarantined(&self, object: &Quarantined) {
         if let Some(callback) = &self.settings.on_quarantine {
-            self.call("on_quarantine", || callback(object));
+            call(&self.resource, "on_quarantine", || callback(object));
             return;
         }
         let key = object.key.as_ref().map(Key::as_str);
         warn!(informer = %self.resource, key, rv = %object.version, error = %Chain(&*object.error), "quarantined an object that cannot be decoded or transformed");
-    }
-
-    /// As the function [`call`], with the name of this reflector's resource.
-    pub(super) fn call<R>(&self, name: &str, callback: impl FnOnce() -> R) -> Option<R> {
-        call(&self.resource, name, callback)
-    }
-
-    pub(super) fn resource(&self) -> &str {
-        &self.resource
     }
 }
 

@@ -7,11 +7,11 @@
 //! The [state machine](super::rules::state) decides what to do next; [`main_loop`] does it: it requests a list ([`list`], or [`stream`] for a streamed
 //! list), watches ([`watch`]), checks after an outage whether the watch can be resumed ([`history`]), or waits. [`report`] reports failures.
 
-mod collected;
 mod history;
 mod list;
 mod main_loop;
 mod reader;
+mod received;
 mod report;
 mod status;
 mod stream;
@@ -20,15 +20,18 @@ mod watch;
 use std::{fmt, marker::PhantomData, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::select;
+use tokio::{sync::watch::Receiver, time::Instant};
 
-use self::{main_loop::ReflectorLoop, report::Reporter, status::StatusBoard};
+use self::{report::Reporter, status::StatusBoard};
 use super::{
     Backoff, Destination, ListWatch, ListWatchError, Quarantined, ServerHealth, StreamingSupport,
     any_source::{AnySource, DynSource},
     decoder::{Decode, Decoder, Transform, TransformResult, decode_as, decode_nothing, transform_of},
     destination::ErasedDestination,
     frames::DEFAULT_LIMIT,
+    health::Prober,
     quarantine::Quarantine,
+    rules::{anchors::Anchors, contact::Contact, resume::Resume, state::StateMachine, watchdog::Watchdog},
 };
 use crate::{
     Cached, Key, Object,
@@ -43,9 +46,27 @@ pub use self::status::{Activity, ReflectorHandle, ReflectorStatus};
 /// It requests a list (as a stream, if the source supports that) and then watches for changes. After a failure it resumes the watch at the version that
 /// it reached, or lists again if that is impossible, with growing delays. Its [handle](Self::handle) shows what it does.
 pub struct Reflector {
-    main_loop: ReflectorLoop,
-    handle: ReflectorHandle,
+    settings: ReflectorSettings,
+    resource: Arc<str>,
+    decoder: Decoder,
+    destination: Box<dyn Destination<Erased>>,
+    quarantine: Quarantine,
+    status: StatusBoard,
     reporter: Arc<Reporter>,
+    machine: StateMachine,
+    resume: Resume,
+    contact: Contact,
+    watchdog: Watchdog,
+    /// The newest events, by which the server's history is recognised.
+    anchors: Anchors,
+    /// How many changes of the server's history the reflectors of this client have found.
+    history_changes: Receiver<u64>,
+    /// How many of them this reflector has decoded into account.
+    history_changes_seen: u64,
+    /// `Some` while this reflector is the prober.
+    prober: Option<Prober>,
+    /// When the next resync is requested.
+    resync_at: Option<Instant>,
 }
 
 /// Settings of a [`Reflector`] whose objects are of type `O`.
@@ -107,7 +128,7 @@ impl Reflector {
 
     /// Returns a handle to the status and the quarantine, for use while the reflector runs.
     pub fn handle(&self) -> ReflectorHandle {
-        self.handle.clone()
+        self.status.handle(&self.quarantine)
     }
 
     /// Runs until `stop` completes. Requests and watches in progress are cancelled then.
@@ -118,9 +139,9 @@ impl Reflector {
     ///
     /// If the source or the destination panics.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
-        let Self { main_loop, handle, reporter } = self;
+        let (reporter, handle) = (Arc::clone(&self.reporter), self.handle());
         let reporting = pin!(reporter.watch_outages(handle));
-        let running = pin!(main_loop.run());
+        let running = pin!(self.run_states());
         select(pin!(stop), select(running, reporting)).await;
     }
 }
@@ -387,12 +408,27 @@ impl ReflectorSettings {
         if self.keeps_managed_fields {
             scanner = scanner.keep_managed_fields();
         }
-        let quarantine = Quarantine::default();
-        let (status, handle) = StatusBoard::new(quarantine.clone());
-        let decoder = Decoder::new(scanner, self.decode, self.transform.take(), cluster);
-        let reporter = Arc::new(Reporter::new(self.source.name().into(), self.on_error.take()));
-        let main_loop = ReflectorLoop::new(destination, decoder, self, quarantine, status, Arc::clone(&reporter));
-        Reflector { main_loop, handle, reporter }
+        let resource: Arc<str> = self.source.name().into();
+        let history_changes = self.health.history_changes();
+        let history_changes_seen = *history_changes.borrow();
+        Reflector {
+            decoder: Decoder::new(scanner, self.decode, self.transform.take(), cluster),
+            destination,
+            quarantine: Quarantine::default(),
+            status: StatusBoard::default(),
+            reporter: Arc::new(Reporter::new(Arc::clone(&resource), self.on_error.take())),
+            machine: StateMachine::new(self.backoff, self.retries_server_errors_for),
+            resume: Resume::new(self.page_size),
+            contact: Contact::new(Instant::now()),
+            watchdog: Watchdog::default(),
+            anchors: Anchors::default(),
+            history_changes_seen,
+            history_changes,
+            prober: None,
+            resync_at: None,
+            resource,
+            settings: self,
+        }
     }
 }
 
@@ -411,12 +447,6 @@ impl<O> KnownObjects<Erased> for ErasedKnownObjects<O> {
 
 impl fmt::Debug for Reflector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reflector").field("status", &self.handle.status()).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for ReflectorHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReflectorHandle").field("status", &self.status()).finish_non_exhaustive()
+        f.debug_struct("Reflector").field("status", &self.handle().status()).finish_non_exhaustive()
     }
 }

@@ -4,7 +4,7 @@
 //! - **Out:** copies of the status, and a way to wait for changes.
 //! - **Knows nothing of:** why the status changes.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use tokio::{sync::watch, time::Instant};
 
@@ -83,15 +83,7 @@ pub enum Activity {
 impl Activity {
     /// Returns the number of objects received so far of a list that is not complete.
     pub(crate) fn objects_so_far(&self) -> usize {
-        match self {
-            Self::Listing { objects } | Self::Streaming { objects } => *objects,
-            Self::Idle
-            | Self::CheckingHistory
-            | Self::Opening
-            | Self::Watching
-            | Self::BackingOff { .. }
-            | Self::Stopped => 0,
-        }
+        if let Self::Listing { objects } | Self::Streaming { objects } = self { *objects } else { 0 }
     }
 }
 
@@ -103,6 +95,7 @@ pub struct ReflectorHandle {
 }
 
 /// The reflector's side of the status.
+#[derive(Default)]
 pub(super) struct StatusBoard {
     status: watch::Sender<ReflectorStatus>,
 }
@@ -155,9 +148,8 @@ impl ReflectorHandle {
 }
 
 impl StatusBoard {
-    pub(super) fn new(quarantine: Quarantine) -> (Self, ReflectorHandle) {
-        let (sender, receiver) = watch::channel(ReflectorStatus::default());
-        (Self { status: sender }, ReflectorHandle { status: receiver, quarantine })
+    pub(super) fn handle(&self, quarantine: &Quarantine) -> ReflectorHandle {
+        ReflectorHandle { status: self.status.subscribe(), quarantine: quarantine.clone() }
     }
 
     pub(super) fn set(&self, activity: Activity) {
@@ -187,6 +179,12 @@ impl StatusBoard {
             wakes
         });
         drop(replaced);
+    }
+}
+
+impl fmt::Debug for ReflectorHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReflectorHandle").field("status", &self.status()).finish_non_exhaustive()
     }
 }
 

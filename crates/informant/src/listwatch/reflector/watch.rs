@@ -1,37 +1,41 @@
-//! Opens one watch after another and passes their events to the destination. Asks the server for its version when a watch is silent.
+//! Opens a watch and passes its events to the destination. Asks the server for its version when the watch is silent.
+//!
+//! - **In:** the events of a watch.
+//! - **Out:** deltas and bookmarks, to the destination; how the watch ended.
+//! - **Knows nothing of:** what follows the watch.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{cmp::Ordering, future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
-use futures_util::future::{BoxFuture, Either, select};
+use futures_util::future::BoxFuture;
 use tokio::{
     sync::watch,
     task::{coop::consume_budget, yield_now},
-    time::{Instant, timeout, timeout_at},
+    time::{Instant, sleep_until, timeout},
 };
 use tracing::{debug, trace, warn};
 
 use super::{
     super::{
-        Lookup, LookupRequest, Operation, Quarantined, SourceError, WatchRequest,
-        decoder::DecodeResult,
+        Lookup, LookupRequest, Operation, Quarantined, SourceError,
+        frames::EventType,
         rules::{
-            resume::VersionOrder,
             silence::{Silence, SilenceStep, VersionAnswer},
             state::{Input, WatchStats},
         },
     },
-    main_loop::{Failure, ReflectorLoop},
+    Reflector,
+    main_loop::{Failure, call},
     reader::{DecodedEvent, EventReader},
     status::Activity,
 };
 use crate::{
-    Cached, Deleted, ResourceVersion,
-    delta::{Change, Delta},
+    ResourceVersion,
+    delta::Change,
     object::{Erased, Identity},
 };
 
 /// The progress of one watch.
-struct Progress {
+struct WatchProgress {
     /// True while a watch that began without a version delivers the existing objects, which are in no order. The first change ends that.
     is_unordered: bool,
     /// True if the watch delivered a newer version.
@@ -52,17 +56,20 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Within this time, all reflectors of a client list again after one of them has found that the history changed.
 const RELIST_SPREAD: Duration = Duration::from_secs(3);
 
-impl ReflectorLoop {
-    /// Opens a watch, or continues the one that began with a streamed list, and passes on its events until it ends.
-    pub(super) async fn watch(&mut self, stream: Option<EventReader>) -> Result<Input, Failure> {
+impl Reflector {
+    /// Opens a watch, or continues the one that began with a streamed list, and passes on its events until it ends. Returns how it ended.
+    pub(super) async fn watch(&mut self, stream: Option<EventReader>) -> Failure {
         let asked_at = Instant::now();
         let is_unordered = stream.is_none() && !self.resume.is_versioned();
-        let mut progress = Progress { is_unordered, has_moved: false, events: 0, unapplied: 0 };
+        let mut progress = WatchProgress { is_unordered, has_moved: false, events: 0, unapplied: 0 };
         let opened = match stream {
             Some(reader) => Ok(reader),
             None => self.open_checked_watch().await,
         };
-        let mut reader = opened.map_err(|error| Failure::refused(Operation::OpenWatch, error))?;
+        let mut reader = match opened {
+            Ok(reader) => reader,
+            Err(error) => return Failure::refused(Operation::OpenWatch, error),
+        };
         let opened_at = Instant::now();
         self.watching();
         let read = self.read_changes(&mut reader, &mut progress).await;
@@ -71,7 +78,7 @@ impl ReflectorLoop {
         let (since_asked, since_opened) = (asked_at.elapsed(), opened_at.elapsed());
         let stats = WatchStats { has_moved: progress.has_moved, since_asked, since_opened };
         let operation = Operation::Watch;
-        Err(match read {
+        match read {
             Err(error) => Failure::broken(operation, error, stats),
             Ok(()) => {
                 let error = match self.resume.is_versioned() {
@@ -80,14 +87,16 @@ impl ReflectorLoop {
                 };
                 Failure { operation, error, input: Input::Ended(stats) }
             }
-        })
+        }
     }
 
     /// Opens a watch. If that takes long, the server may have been restored meanwhile, so its history is checked again.
     async fn open_checked_watch(&mut self) -> Result<EventReader, SourceError> {
         loop {
             let version = self.resume.watch();
-            let reader = self.open_watch().await?;
+            self.status.set(Activity::Opening);
+            debug!(informer = %self.resource, rv = %version, "opening a watch");
+            let reader = self.open(version.clone(), false).await?;
             self.check_history_after_outage().await?;
             if self.resume.watch() == version {
                 return Ok(reader);
@@ -95,23 +104,21 @@ impl ReflectorLoop {
         }
     }
 
-    async fn open_watch(&mut self) -> Result<EventReader, SourceError> {
-        let version = self.resume.watch();
-        self.status.set(Activity::Opening);
-        debug!(informer = self.resource(), rv = %version, "opening a watch");
-        let timeout = self.random_watch_timeout();
-        self.open(WatchRequest { version, sends_initial_events: false, timeout }).await
-    }
-
     /// Passes on the events of a watch until it ends.
-    async fn read_changes(&mut self, reader: &mut EventReader, progress: &mut Progress) -> Result<(), SourceError> {
+    async fn read_changes(
+        &mut self,
+        reader: &mut EventReader,
+        progress: &mut WatchProgress,
+    ) -> Result<(), SourceError> {
         let mut silence = Silence::new(reader.last_byte_at, self.watchdog.longest_pause());
         let mut question: Option<Question> = None;
         let mut relist_at = None;
+        let mut history_changed = pin!(next_change(self.history_changes.clone()));
+        let mut timer = pin!(sleep_until(reader.last_byte_at + self.watchdog.idle_timeout(reader.timeout)));
         loop {
             let has_more = self.pass_on_all(reader, progress);
             self.show(reader, progress);
-            if has_more? || progress.unapplied >= EVENTS_BEFORE_YIELD {
+            if has_more? {
                 progress.unapplied = 0;
                 yield_now().await;
                 continue;
@@ -123,18 +130,28 @@ impl ReflectorLoop {
             reader.last_byte_at += full_since.elapsed();
 
             let idle_timeout = self.watchdog.idle_timeout(reader.timeout);
-            let deadline = reader.last_byte_at + idle_timeout;
-            let wakes_at = [Some(deadline), self.resync_at, silence.wakes_at(), relist_at].into_iter().flatten().min();
-            let input = {
-                let read = pin!(reader.wait());
-                let signal = pin!(next_signal(&mut question, &mut self.history_changes, relist_at.is_none()));
-                match timeout_at(wakes_at.unwrap_or(deadline), select(read, signal)).await {
-                    Ok(Either::Left((read, _))) => Wake::Read(read),
-                    Ok(Either::Right((signal, _))) => signal,
-                    Err(_) => Wake::Time,
+            let deadlines = [self.resync_at, silence.wakes_at(), relist_at];
+            let wakes_at = deadlines.into_iter().flatten().fold(reader.last_byte_at + idle_timeout, Instant::min);
+            // A timer that elapses too early does no harm. It is not set again for each event, which would take locks of the runtime.
+            if timer.is_elapsed() || wakes_at < timer.deadline() {
+                timer.as_mut().reset(wakes_at);
+            }
+            let waiting = poll_fn(|context| {
+                if let Poll::Ready(read) = reader.poll_wait(context) {
+                    return Poll::Ready(Wake::Read(read));
                 }
-            };
-            let step = match input {
+                if let Some(question) = &mut question
+                    && let Poll::Ready(answer) = question.as_mut().poll(context)
+                {
+                    return Poll::Ready(Wake::Answer(answer));
+                }
+                if relist_at.is_none() && history_changed.as_mut().poll(context).is_ready() {
+                    return Poll::Ready(Wake::HistoryChanged);
+                }
+                timer.as_mut().poll(context).map(|()| Wake::Time)
+            });
+            let wake = waiting.await;
+            let step = match wake {
                 Wake::Read(Ok(true)) => {
                     silence.reset(reader.last_byte_at);
                     question = None;
@@ -168,6 +185,7 @@ impl ReflectorLoop {
             if relist_at.is_some_and(|at| at <= now) {
                 self.check_other_reflectors()?;
                 relist_at = None;
+                history_changed.set(next_change(self.history_changes.clone()));
             }
             if self.resync_at.is_some_and(|at| at <= now) {
                 self.resync();
@@ -182,7 +200,10 @@ impl ReflectorLoop {
     /// Asks the source for its version, because the watch is silent.
     fn ask_for_version(&self) -> Question {
         let source = Arc::clone(&self.settings.source);
-        Box::pin(async move { timeout(ANSWER_WITHIN, source.look_up(LookupRequest::default())).await.ok() })
+        Box::pin(async move {
+            let answer = timeout(ANSWER_WITHIN, source.look_up(LookupRequest::default())).await;
+            answer.unwrap_or(Err(SourceError::Silent { after: ANSWER_WITHIN }))
+        })
     }
 
     /// Compares the source's answer with the version that the watch has reached.
@@ -190,27 +211,22 @@ impl ReflectorLoop {
     /// # Errors
     ///
     /// If the answer shows that the history changed.
-    fn interpret_answer(
-        &mut self,
-        answer: Option<Result<Option<Lookup<Erased>>, SourceError>>,
-    ) -> Result<VersionAnswer, SourceError> {
+    fn interpret_answer(&mut self, answer: Answer) -> Result<VersionAnswer, SourceError> {
         let found = match answer {
-            None => return Ok(VersionAnswer::Nothing),
-            Some(Err(error)) if error.class().is_temporary() => return Ok(VersionAnswer::Nothing),
-            Some(Ok(None) | Err(_)) => return Ok(VersionAnswer::Unsupported),
-            Some(Ok(Some(found))) => found,
+            Ok(Some(found)) => found,
+            Err(error) if error.class().is_temporary() => return Ok(VersionAnswer::Nothing),
+            Ok(None) | Err(_) => return Ok(VersionAnswer::Unsupported),
         };
-        if self.resume.note_newest_version(&found.version) == VersionOrder::Older {
+        if self.resume.note_newest_version(&found.version) == Ordering::Less {
             return Err(self.begin_new_history());
         }
         Ok(if found.version == self.resume.reached() { VersionAnswer::Same } else { VersionAnswer::Newer })
     }
 
     /// Passes on the events that have been read, up to a limit; returns whether there may be more.
-    fn pass_on_all(&mut self, reader: &mut EventReader, progress: &mut Progress) -> Result<bool, SourceError> {
-        while let Some(incoming) = reader.next_here()? {
-            // A watch delivers changes, so the cache is not searched for the same state.
-            let event = incoming.decode(&mut self.decoder, &|_| None)?;
+    fn pass_on_all(&mut self, reader: &mut EventReader, progress: &mut WatchProgress) -> Result<bool, SourceError> {
+        // A watch delivers changes, so the cache is not searched for the same state.
+        while let Some(event) = reader.next(&mut self.decoder, &|_| None)? {
             self.pass_on(event, progress, reader.last_byte_at)?;
             progress.unapplied += 1;
             if progress.unapplied >= EVENTS_BEFORE_YIELD {
@@ -223,44 +239,82 @@ impl ReflectorLoop {
     fn pass_on(
         &mut self,
         event: DecodedEvent,
-        progress: &mut Progress,
+        progress: &mut WatchProgress,
         received_at: Instant,
     ) -> Result<(), SourceError> {
+        let is_existing = progress.is_unordered && event.is_added();
+        progress.is_unordered = is_existing;
         match event {
-            DecodedEvent::Added(taken) => {
-                let is_unordered = progress.is_unordered;
-                match self.check(taken, progress, !is_unordered)? {
-                    Some(object) if is_unordered => self.destination.push(Change::Existing(object)),
-                    Some(object) => self.destination.push(Delta::Added(object).into()),
-                    None => {}
+            DecodedEvent::Delta(delta) => {
+                let object = delta.object();
+                match is_existing {
+                    true => self.anchors.consider(object.identity(), object.digest()),
+                    false => {
+                        self.advance(object.version(), progress)?;
+                        self.anchors.observe(object.identity().clone(), object.digest(), delta.is_deleted());
+                    }
                 }
+                self.quarantine.release(object.key(), object.version());
+                self.destination.push(match is_existing {
+                    true => Change::Existing(delta.into_object()),
+                    false => delta.into(),
+                });
             }
-            DecodedEvent::Modified(taken) => {
-                progress.is_unordered = false;
-                if let Some(object) = self.check(taken, progress, true)? {
-                    self.destination.push(Delta::Updated(object).into());
+            DecodedEvent::Undecodable { event, object } => {
+                let version = Some(&object.version).filter(|version| !is_existing && !version.is_empty()).cloned();
+                if let Some(version) = &version {
+                    self.advance(version, progress)?;
                 }
-            }
-            DecodedEvent::Deleted(taken) => {
-                progress.is_unordered = false;
-                self.pass_on_delete(taken, progress)?;
+                self.pass_on_undecodable(object, event == EventType::Deleted, version);
             }
             DecodedEvent::Bookmark { version, .. } => {
-                progress.is_unordered = false;
                 self.watchdog.bookmark(received_at);
                 self.pass_on_version(version, progress)?;
             }
-            DecodedEvent::Unknown { kind, version } => {
-                progress.is_unordered = false;
-                warn!(informer = self.resource(), event = kind, rv = %version, "the watch delivered an event of an unknown type; skipped");
+            DecodedEvent::Unknown { event, version } => {
+                warn!(informer = %self.resource, event, rv = %version, "the watch delivered an event of an unknown type; skipped");
                 self.pass_on_version(version, progress)?;
             }
         }
+        progress.events += u64::from(is_existing);
         Ok(())
     }
 
+    /// Quarantines an object that could not be decoded, and passes on what is known of it. `version` is the version that its event has reached.
+    fn pass_on_undecodable(&mut self, object: Box<Quarantined>, is_deleted: bool, version: Option<ResourceVersion>) {
+        if let Some(key) = object.key.clone() {
+            let identity = Identity { key, uid: object.uid.clone(), version: object.version.clone() };
+            self.anchors.observe(identity, 0, is_deleted);
+        }
+        if is_deleted {
+            self.report_quarantined(&object);
+            match object.key.clone() {
+                Some(key) => {
+                    self.quarantine.release(&key, &object.version);
+                    self.destination.push(Change::DeletedUnread { key, version });
+                }
+                None => {
+                    self.quarantine.add(*object);
+                }
+            }
+            return;
+        }
+        let cached = object.key.as_ref().and_then(|key| self.settings.known.as_ref()?.get(key));
+        match (cached, version) {
+            // The event is of another incarnation, so the cached one was deleted.
+            (Some(cached), version) if !cached.identity().may_be_same_incarnation(&object.uid) => {
+                self.destination.push(Change::DeletedUnread { key: cached.key().clone(), version });
+            }
+            (_, Some(version)) => self.destination.push(Change::Bookmark(version)),
+            (_, None) => {}
+        }
+        if self.quarantine.add((*object).clone()) {
+            self.report_quarantined(&object);
+        }
+    }
+
     /// Passes on the version of an event without an object. Ignores an empty version.
-    fn pass_on_version(&mut self, version: ResourceVersion, progress: &mut Progress) -> Result<(), SourceError> {
+    fn pass_on_version(&mut self, version: ResourceVersion, progress: &mut WatchProgress) -> Result<(), SourceError> {
         if version.is_empty() {
             return Ok(());
         }
@@ -269,112 +323,25 @@ impl ReflectorLoop {
         Ok(())
     }
 
-    /// Notes the version of an event. Returns its object, or quarantines the object and returns `None` if it could not be decoded.
-    fn check(
-        &mut self,
-        taken: DecodeResult,
-        progress: &mut Progress,
-        is_ordered: bool,
-    ) -> Result<Option<Cached<Erased>>, SourceError> {
-        let version = match &taken {
-            Ok(object) => object.version(),
-            Err(bad) => &bad.version,
-        };
-        if !is_ordered {
-            progress.events += 1;
-        }
-        let is_certain = taken.as_ref().map_or_else(|bad| !bad.version.is_empty(), |_| true);
-        if is_ordered && is_certain {
-            self.advance(version, progress)?;
-        }
-        match &taken {
-            Ok(object) if !is_ordered => self.anchors.consider(object.identity(), object.digest()),
-            Ok(object) => self.anchors.observe(object.identity().clone(), object.digest(), false),
-            Err(bad) => self.anchor_bad(bad, false),
-        }
-        match taken {
-            Ok(object) => {
-                self.quarantine.release(object.key(), object.version());
-                Ok(Some(object))
-            }
-            Err(bad) => {
-                let version = Some(bad.version.clone()).filter(|_| is_ordered && is_certain);
-                let known = bad.key.as_ref().and_then(|key| self.settings.known.as_ref()?.get(key));
-                match known {
-                    // The event is of another incarnation, so the cached one was deleted.
-                    Some(known) if !known.identity().may_be_same_incarnation(&bad.uid) => {
-                        self.destination.push(Change::DeletedUnread { key: known.key().clone(), version });
-                    }
-                    Some(_) | None => {
-                        if let Some(version) = version {
-                            self.destination.push(Change::Bookmark(version));
-                        }
-                    }
-                }
-                if self.quarantine.add((*bad).clone()) {
-                    self.report_quarantined(&bad);
-                }
-                Ok(None)
-            }
-        }
-    }
-
-    fn pass_on_delete(&mut self, taken: DecodeResult, progress: &mut Progress) -> Result<(), SourceError> {
-        match taken {
-            Ok(object) => {
-                self.advance(object.version(), progress)?;
-                self.anchors.observe(object.identity().clone(), object.digest(), true);
-                self.quarantine.release(object.key(), object.version());
-                self.destination.push(Delta::Deleted(Deleted::Observed(object)).into());
-            }
-            Err(bad) => {
-                let version = Some(bad.version.clone()).filter(|version| !version.is_empty());
-                if let Some(version) = &version {
-                    self.advance(version, progress)?;
-                    self.anchor_bad(&bad, true);
-                }
-                self.report_quarantined(&bad);
-                match &bad.key {
-                    Some(key) => {
-                        self.quarantine.release(key, &bad.version);
-                        self.destination.push(Change::DeletedUnread { key: key.clone(), version });
-                    }
-                    None => {
-                        self.quarantine.add(*bad);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Stores the event of an object that could not be decoded as an anchor of the server's history.
-    fn anchor_bad(&mut self, bad: &Quarantined, is_deleted: bool) {
-        if let Some(key) = bad.key.clone() {
-            let identity = Identity { key, uid: bad.uid.clone(), version: bad.version.clone() };
-            self.anchors.observe(identity, 0, is_deleted);
-        }
-    }
-
     /// Notes an event of this version.
     ///
     /// # Errors
     ///
     /// If the version is older than the reached one.
-    fn advance(&mut self, version: &ResourceVersion, progress: &mut Progress) -> Result<(), SourceError> {
-        trace!(informer = self.resource(), rv = %version, "received an event");
+    fn advance(&mut self, version: &ResourceVersion, progress: &mut WatchProgress) -> Result<(), SourceError> {
+        trace!(informer = %self.resource, rv = %version, "received an event");
         progress.events += 1;
         match self.resume.observe(version) {
-            VersionOrder::Newer => progress.has_moved = true,
-            VersionOrder::Same => {}
-            VersionOrder::Older => {
+            Ordering::Greater => progress.has_moved = true,
+            Ordering::Equal => {}
+            Ordering::Less => {
                 return Err(SourceError::OlderVersion { from: self.resume.watch(), to: version.clone() });
             }
         }
         Ok(())
     }
 
-    fn show(&mut self, reader: &EventReader, progress: &mut Progress) {
+    fn show(&mut self, reader: &EventReader, progress: &mut WatchProgress) {
         let events = std::mem::take(&mut progress.events);
         if events == 0 {
             return;
@@ -391,7 +358,7 @@ impl ReflectorLoop {
 
     fn resync(&self) {
         if let Some(resync) = &self.settings.resync
-            && self.call("resync_every_if", || (resync.is_due)()).unwrap_or(false)
+            && call(&self.resource, "resync_every_if", || (resync.is_due)()).unwrap_or(false)
         {
             self.destination.push(Change::Resync);
         }
@@ -402,41 +369,27 @@ impl ReflectorLoop {
     }
 }
 
-/// A pending question for the source's version. Its result is `None` if the source does not answer in time.
-type Question = BoxFuture<'static, Option<Result<Option<Lookup<Erased>>, SourceError>>>;
+/// The answer of the source to the question for its version.
+type Answer = Result<Option<Lookup<Erased>>, SourceError>;
+
+type Question = BoxFuture<'static, Answer>;
 
 /// Why the loop that reads a watch wakes up.
 enum Wake {
     /// The watch delivered bytes or an event (true), or ended (false).
     Read(Result<bool, SourceError>),
     /// The source answered, or did not in time.
-    Answer(Option<Result<Option<Lookup<Erased>>, SourceError>>),
+    Answer(Answer),
     /// Another reflector of the same client found that the server's history changed.
     HistoryChanged,
     /// A deadline has passed: a resync, a relist, the silence check or the watchdog.
     Time,
 }
 
-/// Waits for the answer to a pending question, or for a history change. Cancel safe.
-async fn next_signal(
-    question: &mut Option<Question>,
-    history_changes: &mut watch::Receiver<u64>,
-    waits_for_history: bool,
-) -> Wake {
-    let answered = async {
-        match question {
-            Some(question) => question.await,
-            None => std::future::pending().await,
-        }
-    };
-    let changed = async {
-        // An error would mean that no reflector is left, but this one is.
-        if !waits_for_history || history_changes.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    match select(pin!(answered), pin!(changed)).await {
-        Either::Left((answer, _)) => Wake::Answer(answer),
-        Either::Right(_) => Wake::HistoryChanged,
+/// Waits for the next change of the number.
+async fn next_change(mut number: watch::Receiver<u64>) {
+    // An error would mean that no reflector is left, but this one is.
+    if number.changed().await.is_err() {
+        std::future::pending::<()>().await;
     }
 }

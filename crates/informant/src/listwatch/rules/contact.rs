@@ -91,3 +91,55 @@ impl Contact {
         self.unreachable_since.is_some() || self.first_answer.is_some_and(|first| now - first < STARTING)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn contact_was_lost_after_ten_seconds_or_a_failed_attempt_until_it_is_restored() {
+        let begun = Instant::now();
+        let mut contact = Contact::new(begun);
+        assert!(!contact.was_lost(begun + 10 * SECOND) && contact.was_lost(begun + 11 * SECOND));
+        contact.watch_ended(begun + 5 * SECOND);
+        assert!(!contact.was_lost(begun + 15 * SECOND));
+
+        contact.attempt_failed(ErrorClass::Expired);
+        assert!(!contact.was_lost(begun + 6 * SECOND), "the server answered");
+        contact.attempt_failed(ErrorClass::ConnectionLost);
+        assert!(contact.was_lost(begun + 6 * SECOND));
+
+        contact.restored(begun + 7 * SECOND);
+        assert!(!contact.was_lost(begun + 7 * SECOND));
+    }
+
+    #[test]
+    fn a_server_counts_as_starting_until_thirty_seconds_after_its_first_answer() {
+        let begun = Instant::now();
+        let mut contact = Contact::new(begun);
+        contact.answered(begun);
+        assert!(!contact.is_server_starting(begun), "it could be reached all the time");
+
+        contact.unreachable(begun);
+        contact.unreachable(begun + 50 * SECOND);
+        assert_eq!((contact.is_server_starting(begun + 99 * SECOND), contact.unreachable_since()), (true, Some(begun)));
+
+        contact.answered(begun + 100 * SECOND);
+        contact.answered(begun + 120 * SECOND);
+        let is_starting = |seconds| contact.is_server_starting(begun + seconds * SECOND);
+        assert_eq!((is_starting(129), is_starting(130)), (true, false));
+    }
+
+    #[test]
+    fn only_the_first_four_attempts_are_made_soon_while_the_server_answers_only_other_reflectors() {
+        let mut contact = Contact::new(Instant::now());
+        let soon = [(); 6].map(|()| contact.may_retry_soon(true));
+        assert_eq!(soon, [true, true, true, true, false, false]);
+        assert!(!contact.may_retry_soon(false));
+
+        contact.answered(Instant::now());
+        assert!(contact.may_retry_soon(true) && contact.may_retry_soon(false));
+    }
+}

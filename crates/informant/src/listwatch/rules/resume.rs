@@ -54,17 +54,6 @@ pub(crate) enum ListVerdict {
     Unversioned,
 }
 
-/// How a version compares with the observed one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum VersionOrder {
-    /// It is newer, or cannot be compared.
-    Newer,
-    /// It is the same, or empty.
-    Same,
-    /// It is older.
-    Older,
-}
-
 /// Requests any state that the server has in its cache.
 const ANY: &str = "0";
 
@@ -162,7 +151,7 @@ impl Resume {
         if matches!(version.as_str(), "" | ANY) && self.is_versioned() {
             return ListVerdict::Unversioned;
         }
-        match self.is_older_than_shown(version) || self.compare(version) == VersionOrder::Older {
+        match self.is_older_than_shown(version) || self.compare(version) == Ordering::Less {
             false => ListVerdict::Accepted,
             true if !asked.is_empty() => ListVerdict::Stale,
             true if self.has_history_changed() => ListVerdict::Accepted,
@@ -178,11 +167,11 @@ impl Resume {
         self.prefers_pages |= is_paged && asked.as_str() == ANY;
     }
 
-    /// Notes the version of the server's newest state. `VersionOrder::Older` means that its history changed, since it has shown newer
+    /// Notes the version of the server's newest state. `Ordering::Less` means that its history changed, since it has shown newer
     /// versions before.
-    pub(crate) fn note_newest_version(&mut self, version: &ResourceVersion) -> VersionOrder {
-        let order = if self.is_older_than_shown(version) { VersionOrder::Older } else { self.compare(version) };
-        if order == VersionOrder::Newer {
+    pub(crate) fn note_newest_version(&mut self, version: &ResourceVersion) -> Ordering {
+        let order = if self.is_older_than_shown(version) { Ordering::Less } else { self.compare(version) };
+        if order == Ordering::Greater {
             self.shown = Some(version.clone());
         }
         order
@@ -213,28 +202,27 @@ impl Resume {
     }
 
     /// Notes the version of an event. If it is older than the observed one, the server's history is in doubt.
-    pub(crate) fn observe(&mut self, version: &ResourceVersion) -> VersionOrder {
+    pub(crate) fn observe(&mut self, version: &ResourceVersion) -> Ordering {
         let order = self.compare(version);
         match order {
-            VersionOrder::Newer => {
+            Ordering::Greater => {
                 self.observed = Some(version.clone());
                 self.reached.take_if(|reached| version.compare(reached) != Ok(Ordering::Less));
             }
-            VersionOrder::Same => {}
-            VersionOrder::Older => self.doubt_history(),
+            Ordering::Equal => {}
+            Ordering::Less => self.doubt_history(),
         }
         order
     }
 
-    fn compare(&self, version: &ResourceVersion) -> VersionOrder {
-        let Some(observed) = &self.observed else { return VersionOrder::Newer };
-        if version.is_empty() || version == observed {
-            return VersionOrder::Same;
-        }
-        match version.compare(observed) {
-            Ok(Ordering::Less) => VersionOrder::Older,
-            // Versions that are not numbers cannot be compared; any change counts as progress.
-            Ok(Ordering::Equal | Ordering::Greater) | Err(_) => VersionOrder::Newer,
+    /// Compares a version with the observed one. An empty one counts as equal. Versions that are not numbers cannot be compared; any change counts as
+    /// progress.
+    fn compare(&self, version: &ResourceVersion) -> Ordering {
+        let Some(observed) = &self.observed else { return Ordering::Greater };
+        match version.is_empty() || version == observed {
+            true => Ordering::Equal,
+            false if version.compare(observed) == Ok(Ordering::Less) => Ordering::Less,
+            false => Ordering::Greater,
         }
     }
 }
@@ -315,7 +303,7 @@ mod tests {
     #[test]
     fn a_newest_version_that_is_older_than_an_earlier_one_is_a_history_change() {
         let mut resume = observed("100");
-        let table = [("100", VersionOrder::Same), ("120", VersionOrder::Newer), ("119", VersionOrder::Older)];
+        let table = [("100", Ordering::Equal), ("120", Ordering::Greater), ("119", Ordering::Less)];
         for (newest, order) in table {
             assert_eq!(resume.note_newest_version(&version(newest)), order, "{newest}");
         }
@@ -328,14 +316,14 @@ mod tests {
     fn a_watch_can_resume_at_an_earlier_event_and_the_newest_version_is_kept() {
         let mut resume = observed("100");
         resume.resume_from(&version("90"));
-        assert_eq!((resume.watch().as_str(), resume.note_newest_version(&version("99"))), ("90", VersionOrder::Older));
-        assert_eq!(resume.observe(&version("95")), VersionOrder::Newer);
+        assert_eq!((resume.watch().as_str(), resume.note_newest_version(&version("99"))), ("90", Ordering::Less));
+        assert_eq!(resume.observe(&version("95")), Ordering::Greater);
         assert_eq!((resume.watch().as_str(), resume.reached().as_str()), ("95", "100"));
-        assert_eq!((resume.observe(&version("101")), resume.reached().as_str()), (VersionOrder::Newer, "101"));
-        assert_eq!(resume.note_newest_version(&version("102")), VersionOrder::Newer);
+        assert_eq!((resume.observe(&version("101")), resume.reached().as_str()), (Ordering::Greater, "101"));
+        assert_eq!(resume.note_newest_version(&version("102")), Ordering::Greater);
 
         resume.listed(&version(""), &version("97"), false);
-        assert_eq!(resume.note_newest_version(&version("98")), VersionOrder::Newer, "a list resets the newest version");
+        assert_eq!(resume.note_newest_version(&version("98")), Ordering::Greater, "a list resets the newest version");
     }
 
     /// Differs from RE-27.
@@ -343,12 +331,12 @@ mod tests {
     fn an_event_moves_the_observed_version_only_forward() {
         let mut resume = observed("10");
         let table = [
-            ("11", VersionOrder::Newer, "11"),
-            ("11", VersionOrder::Same, "11"),
-            ("", VersionOrder::Same, "11"),
-            ("9", VersionOrder::Older, "11"),
-            ("v2", VersionOrder::Newer, "v2"),
-            ("v1", VersionOrder::Newer, "v1"),
+            ("11", Ordering::Greater, "11"),
+            ("11", Ordering::Equal, "11"),
+            ("", Ordering::Equal, "11"),
+            ("9", Ordering::Less, "11"),
+            ("v2", Ordering::Greater, "v2"),
+            ("v1", Ordering::Greater, "v1"),
         ];
         for (event, order, after) in table {
             assert_eq!((resume.observe(&version(event)), resume.watch().as_str()), (order, after), "{event}");

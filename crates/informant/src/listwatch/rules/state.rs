@@ -4,9 +4,14 @@
 //! - **Out:** the next state; what to do about a failure; how long a backoff lasts.
 //! - **Knows nothing of:** requests, the clock, tasks. The reflector performs the request that the state names, and passes the result back.
 //!
-//! The tables below are the specification: the tests of this file read them and compare each row with the code. Of the rows that fit, the first
-//! one counts. In brackets is the request that follows a check or a backoff. A request is *refused* if there is no response to it, and *broken* if
-//! its response ends with an error. The words for errors are the classes of [`ErrorClass`]; "any" also stands for inputs that a state does not have.
+//! The tables below are the specification: the tests of this file read them and compare each row with the code. If several rows fit, the first one
+//! applies.
+//!
+//! - In brackets stands the request that follows a check or a backoff. The reflector waits only in the states "backoff" and "kind gone"; the last table
+//!   has the delays.
+//! - A request is *refused* if there is no response to it, and *broken* if its response ends with an error; *error* stands for both. The errors are the
+//!   classes of [`ErrorClass`]. *Any* includes inputs that a state does not have.
+//! - The column "failure" says what is done about the failure: [`FailureAction`].
 //!
 //! | state | input | if | next state | failure |
 //! | --- | --- | --- | --- | --- |
@@ -78,7 +83,9 @@
 //! | denied | list | error: not found | gone |
 //! | denied | list | error: any | in doubt |
 //!
-//! How long a backoff lasts. "First" means the first time since a watch delivered a newer version or was open for ten seconds:
+//! How long a backoff lasts. "Backoff" is the next delay of [`Delays`]. "First" means the first time since a watch delivered a newer version or was
+//! open for ten seconds. While the server cannot be reached, [`ServerHealth`](crate::listwatch::ServerHealth) decides instead: one reflector of a
+//! client retries, and the others wait for its success.
 //!
 //! | error | if | delay |
 //! | --- | --- | --- |
