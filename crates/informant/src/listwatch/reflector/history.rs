@@ -118,24 +118,16 @@ impl Reflector {
         let health = self.settings.health.clone();
         let _permit = health.check_permit().await;
         let error = match self.compare_history().await {
-            Ok(history) => return Ok(history),
+            Ok(check) => return Ok(check),
             Err(error) => error,
         };
+        let class = error.class();
+        if class == ErrorClass::Expired {
+            return Ok(HistoryCheck::Unproven);
+        }
         // A starting server may refuse requests that it allows a moment later.
-        let is_refused = match error.class() {
-            ErrorClass::Expired => return Ok(HistoryCheck::Unproven),
-            ErrorClass::NotFound | ErrorClass::Other => !self.is_server_starting(),
-            ErrorClass::Unsupported => true,
-            ErrorClass::TooLarge
-            | ErrorClass::OlderVersion
-            | ErrorClass::HistoryChanged
-            | ErrorClass::Overloaded
-            | ErrorClass::Unreachable
-            | ErrorClass::ConnectionLost
-            | ErrorClass::InvalidResponse
-            | ErrorClass::ServerError => false,
-        };
-        if !is_refused {
+        let may_be_lasting = matches!(class, ErrorClass::NotFound | ErrorClass::Other) && !self.is_server_starting();
+        if class != ErrorClass::Unsupported && !may_be_lasting {
             return Err(error);
         }
         debug!(informer = %self.resource, error = %Chain(&error), "the history cannot be checked; resuming the watch");

@@ -1,19 +1,22 @@
-//! Requests a list page by page.
+//! Requests a list page by page, and passes a complete list to the destination.
 //!
-//! - **In:** the pages of a list.
-//! - **Out:** the received objects, and the version of the list.
+//! - **In:** the pages of a list; complete streamed lists.
+//! - **Out:** a relist, to the destination.
 //! - **Knows nothing of:** what follows the list.
+
+use std::sync::Arc;
 
 use futures_util::StreamExt;
 use hashbrown::HashSet;
 use tokio::{task::coop::consume_budget, time::timeout};
+use tracing::{debug, warn};
 
 use super::{
     super::{
         ListPiece, ListRequest, Operation, SourceError,
         decoder::DecodeResult,
         frames::{ListCutter, ListHead, ListMetadata, ListPart},
-        rules::{error_class::ErrorClass, state::Input},
+        rules::{error_class::ErrorClass, resume::ListVerdict, state::Input},
     },
     Reflector,
     main_loop::{Failure, known},
@@ -38,6 +41,66 @@ impl Reflector {
         let accepted =
             listed.and_then(|(listed, version, is_paged)| self.accept(&request.version, listed, version, is_paged));
         accepted.map(|()| Input::Done).map_err(|error| Failure::refused(Operation::List, error))
+    }
+
+    /// Passes a complete list to the destination.
+    ///
+    /// # Errors
+    ///
+    /// If the list is older than the reached version, has no version, or has a damaged item that may be any object.
+    pub(super) fn accept(
+        &mut self,
+        asked: &ResourceVersion,
+        mut listed: ReceivedList,
+        version: ResourceVersion,
+        is_paged: bool,
+    ) -> Result<(), SourceError> {
+        if let Some(damage) = listed.damage()
+            && self.resume.refuses_damage()
+        {
+            return Err(SourceError::Damaged { source: Arc::clone(damage) });
+        }
+        match self.resume.judge(asked, &version) {
+            ListVerdict::Unversioned => return Err(SourceError::NoVersion),
+            ListVerdict::Stale => return Err(SourceError::OlderVersion { from: self.resume.newest(), to: version }),
+            ListVerdict::HistoryChanged => {
+                let error = self.begin_new_history();
+                // Objects that were reused from the cache may differ from the server's, although uid and version are the same.
+                if self.decoder.reused() > 0 {
+                    return Err(error);
+                }
+                listed.for_each_mut(|object| self.decoder.move_to_new_history(object));
+            }
+            ListVerdict::Accepted => {}
+        }
+        let history_changed = self.resume.has_history_changed();
+        if history_changed {
+            let reached = self.resume.newest();
+            warn!(informer = %self.resource, rv = %version, %reached, "the server's history changed; everything was listed again");
+            self.status.note(|status| status.history_changes += 1);
+        }
+        self.anchors = listed.anchors(&version);
+        self.resume.listed(asked, &version, is_paged);
+        debug!(informer = %self.resource, rv = %version, count = listed.len(), "listed");
+        let (relist, quarantined) = listed.into_relist(version.clone(), history_changed);
+        for object in self.quarantine.replace(quarantined, &version) {
+            self.report_quarantined(&object);
+        }
+        self.destination.push(relist.into());
+        let now = self.server_succeeded();
+        self.resync_at = self.next_resync();
+        self.status.update(|status| {
+            status.version = Some(version);
+            status.last_event = Some(now);
+            status.confirmed = Some(now);
+            status.lists += 1;
+            // While watches fail, a list that succeeds does not end the failure.
+            if !status.is_watch_failing {
+                status.failing_since = None;
+            }
+            status.is_gone = false;
+        });
+        Ok(())
     }
 
     /// Requests all pages. Returns the items, the version of the first page, and whether there was more than one page.

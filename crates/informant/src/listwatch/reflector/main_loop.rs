@@ -1,7 +1,7 @@
 //! The main loop of a reflector: performs the request of each state, and passes the result to the state machine.
 //!
-//! - **In:** the state; complete lists and failures.
-//! - **Out:** relists, to the destination; the status; reported failures.
+//! - **In:** the state, and the failures of its requests.
+//! - **Out:** the status; reported failures; the delay before the next attempt.
 //! - **Knows nothing of:** which state follows.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
@@ -20,15 +20,13 @@ use super::{
         quarantine::Entries,
         rules::{
             error_class::ErrorClass,
-            resume::ListVerdict,
             state::{FailureAction, Input, Request, State, WatchStats},
         },
     },
     Reflector, ReflectorSettings,
-    received::ReceivedList,
     status::Activity,
 };
-use crate::{Cached, Key, ResourceVersion, delta::Relist, object::Erased, panics};
+use crate::{Cached, Key, delta::Relist, object::Erased, panics};
 
 /// Within this time after the server can be reached again, all reflectors of a client retry.
 const RECONNECT_SPREAD: Duration = Duration::from_secs(2);
@@ -141,66 +139,6 @@ impl Reflector {
         self.destination.push(relist.into());
     }
 
-    /// Passes a complete list to the destination.
-    ///
-    /// # Errors
-    ///
-    /// If the list is older than the reached version, has no version, or has a damaged item that may be any object.
-    pub(super) fn accept(
-        &mut self,
-        asked: &ResourceVersion,
-        mut listed: ReceivedList,
-        version: ResourceVersion,
-        is_paged: bool,
-    ) -> Result<(), SourceError> {
-        if let Some(damage) = listed.damage()
-            && self.resume.refuses_damage()
-        {
-            return Err(SourceError::Damaged { source: Arc::clone(damage) });
-        }
-        match self.resume.judge(asked, &version) {
-            ListVerdict::Unversioned => return Err(SourceError::NoVersion),
-            ListVerdict::Stale => return Err(SourceError::OlderVersion { from: self.resume.newest(), to: version }),
-            ListVerdict::HistoryChanged => {
-                let error = self.begin_new_history();
-                // Objects that were reused from the cache may differ from the server's, although uid and version are the same.
-                if self.decoder.reused() > 0 {
-                    return Err(error);
-                }
-                listed.for_each_mut(|object| self.decoder.move_to_new_history(object));
-            }
-            ListVerdict::Accepted => {}
-        }
-        let history_changed = self.resume.has_history_changed();
-        if history_changed {
-            let reached = self.resume.newest();
-            warn!(informer = %self.resource, rv = %version, %reached, "the server's history changed; everything was listed again");
-            self.status.note(|status| status.history_changes += 1);
-        }
-        self.anchors = listed.anchors(&version);
-        self.resume.listed(asked, &version, is_paged);
-        debug!(informer = %self.resource, rv = %version, count = listed.len(), "listed");
-        let (relist, quarantined) = listed.into_relist(version.clone(), history_changed);
-        for object in self.quarantine.replace(quarantined, &version) {
-            self.report_quarantined(&object);
-        }
-        self.destination.push(relist.into());
-        let now = self.server_succeeded();
-        self.resync_at = self.next_resync();
-        self.status.update(|status| {
-            status.version = Some(version);
-            status.last_event = Some(now);
-            status.confirmed = Some(now);
-            status.lists += 1;
-            // While watches fail, a list that succeeds does not end the failure.
-            if !status.is_watch_failing {
-                status.failing_since = None;
-            }
-            status.is_gone = false;
-        });
-        Ok(())
-    }
-
     /// Notes that the server answered a request, successfully or not.
     fn server_answered(&mut self, now: Instant) {
         self.settings.health.note_reachable(now);
@@ -209,7 +147,7 @@ impl Reflector {
     }
 
     /// Notes a complete list or an open watch. Returns the time.
-    fn server_succeeded(&mut self) -> Instant {
+    pub(super) fn server_succeeded(&mut self) -> Instant {
         let now = Instant::now();
         self.machine.delays.succeeded(now);
         self.server_answered(now);

@@ -70,6 +70,7 @@ pub struct Reflector {
 }
 
 /// Settings of a [`Reflector`] whose objects are of type `O`.
+#[must_use = "a builder does nothing until `build` is called"]
 pub struct ReflectorBuilder<O> {
     settings: ReflectorSettings,
     object_type: PhantomData<fn(O) -> O>,
@@ -155,7 +156,6 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
     /// relists several times cheaper. Default: every object is decoded.
     ///
     /// Do not use it with servers that change an object without changing its version.
-    #[must_use]
     pub fn known_objects(mut self, known: Arc<dyn KnownObjects<O>>) -> Self {
         self.settings.known = Some(Arc::new(ErasedKnownObjects(known)));
         self
@@ -182,14 +182,12 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
     /// });
     /// # }
     /// ```
-    #[must_use]
     pub fn transform<R: TransformResult>(mut self, transform: impl Fn(&mut O) -> R + Send + Sync + 'static) -> Self {
         self.settings.transform = Some(transform_of(transform));
         self
     }
 
     /// Keeps `metadata.managedFields`, a third of a typical object. Default: cut.
-    #[must_use]
     pub fn keep_managed_fields(mut self) -> Self {
         self.settings.keeps_managed_fields = true;
         self
@@ -197,7 +195,6 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 
     /// Removes these fields from every object before it is decoded, in addition to fields of earlier calls; see
     /// [`Scanner::cut`]. Default: only `metadata.managedFields`.
-    #[must_use]
     pub fn cut(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
         self.settings.cut.extend(fields);
         self
@@ -205,21 +202,18 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 
     /// Requests all lists in pages of this size. Default: pages of 500. A relist that asks for a given version is then requested in one piece, unless the
     /// first list came in several pages.
-    #[must_use]
     pub fn page_size(mut self, items: u32) -> Self {
         self.settings.page_size = Some(items.max(1));
         self
     }
 
     /// Sets the largest accepted object, in bytes of JSON. Default: 64 MiB.
-    #[must_use]
     pub fn size_limit(mut self, bytes: usize) -> Self {
         self.settings.size_limit = bytes;
         self
     }
 
     /// Sets the delays after failures. Default: those of [`Backoff::default`].
-    #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.settings.backoff = backoff;
         self
@@ -227,14 +221,12 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 
     /// Shares the knowledge whether the server supports streamed lists with other reflectors of the same client and kind. Default: each reflector
     /// tries it on its own.
-    #[must_use]
     pub fn streaming(mut self, support: StreamingSupport) -> Self {
         self.settings.streaming = Some(support);
         self
     }
 
     /// Never requests streamed lists. Default: requested if the source supports them, until the server refuses.
-    #[must_use]
     pub fn without_streaming(mut self) -> Self {
         self.settings.streaming = None;
         self
@@ -242,7 +234,6 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 
     /// Sets how long a streamed list may deliver no new object before the reflector gives it up and uses an ordinary list. The whole list
     /// may take ten times as long. Default: 30 s.
-    #[must_use]
     pub fn streaming_deadline(mut self, deadline: Duration) -> Self {
         self.settings.streaming_deadline = deadline.min(FOR_EVER);
         self
@@ -250,14 +241,12 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 
     /// Compares each streamed list with an ordinary list of the same version. If they differ, the reflector reports it and uses ordinary lists. This doubles
     /// the cost of lists. Default: off.
-    #[must_use]
     pub fn verify_streams(mut self) -> Self {
         self.settings.verifies_streams = true;
         self
     }
 
     /// Sets the least timeout of watches; each watch gets a random timeout of up to twice as long. Default and minimum: five minutes.
-    #[must_use]
     pub fn watch_timeout(mut self, least: Duration) -> Self {
         self.settings.watch_timeout = least.clamp(SHORTEST_WATCH, FOR_EVER);
         self
@@ -265,7 +254,6 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 
     /// Sets how long to wait for the first bytes of a response, or the next bytes of a list, before the connection counts as dead. Default: two
     /// minutes, which is twice the request timeout of an API server.
-    #[must_use]
     pub fn idle_timeout(mut self, idle_timeout: Duration) -> Self {
         self.settings.idle_timeout = idle_timeout.min(FOR_EVER);
         self
@@ -273,20 +261,17 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 
     /// For this long after a watch first fails with a server error (5xx), retries the watch instead of listing again. Default: zero, so that the
     /// reflector lists again at once.
-    #[must_use]
     pub fn retry_server_errors_for(mut self, time: Duration) -> Self {
         self.settings.retries_server_errors_for = time;
         self
     }
 
     /// While a watch is open, asks the destination for a resync once per `period`. Default: never.
-    #[must_use]
     pub fn resync_every(self, period: Duration) -> Self {
         self.resync_every_if(period, || true)
     }
 
     /// Like [`resync_every`](Self::resync_every), but only when `is_due` returns true at that time.
-    #[must_use]
     pub fn resync_every_if(mut self, period: Duration, is_due: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.settings.resync =
             (!period.is_zero()).then(|| Resync { period: period.min(FOR_EVER), is_due: Box::new(is_due) });
@@ -304,7 +289,6 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
     /// Other failures that are over within three seconds are not reported. Default: a warning in the log. In both cases the
     /// log has a line when an outage of more than three seconds is over: how long it lasted, and whether the watch was resumed or
     /// everything was listed again.
-    #[must_use]
     pub fn on_error(mut self, callback: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Some(Box::new(callback));
         self
@@ -312,14 +296,12 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 
     /// Shares the state of the server with other reflectors of the same client: while the server is unreachable only one of them retries, and if the
     /// server's history changes, every one of them lists again. Default: not shared.
-    #[must_use]
     pub fn server_health(mut self, health: ServerHealth) -> Self {
         self.settings.health = health;
         self
     }
 
     /// Calls `callback` with each object that is quarantined because it cannot be decoded or transformed. Default: a warning in the log.
-    #[must_use]
     pub fn on_quarantine(mut self, callback: impl Fn(&Quarantined) + Send + Sync + 'static) -> Self {
         self.settings.on_quarantine = Some(Box::new(callback));
         self

@@ -1,7 +1,7 @@
 //! Requests a streamed list: a watch that begins with all existing objects.
 //!
 //! - **In:** the events of a watch, up to the bookmark that ends the list.
-//! - **Out:** the received objects, and the open watch.
+//! - **Out:** a complete list, and the open watch.
 //! - **Knows nothing of:** what follows the list.
 
 use std::time::Duration;
