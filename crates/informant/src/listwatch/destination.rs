@@ -4,7 +4,11 @@
 //! - **Out:** the same changes, with the user's object type.
 //! - **Knows nothing of:** the queue, which implements the trait.
 
-use std::marker::PhantomData;
+use std::{
+    marker::PhantomData,
+    pin::Pin,
+    task::{Context, Poll},
+};
 
 use futures_util::future::BoxFuture;
 
@@ -18,9 +22,20 @@ pub trait Destination<O>: Send + Sync + 'static {
     /// Completes when the destination accepts more changes. The reflector awaits it before it reads further events, which slows the server down
     /// instead of using more memory. Must be cancel safe. Default: completes at once.
     ///
-    /// An implementation writes `Box::pin(async move { … })`; each call allocates the future.
+    /// An implementation writes `Box::pin(async move { … })`; each call allocates the future. The default allocates nothing.
     fn room(&self) -> BoxFuture<'_, ()> {
-        Box::pin(std::future::ready(()))
+        Box::pin(Immediately)
+    }
+}
+
+/// A future that is ready at once. It has no size, so that a box of it needs no allocation.
+struct Immediately;
+
+impl Future for Immediately {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
     }
 }
 

@@ -4,7 +4,14 @@
 //! - **Out:** the objects in quarantine, for status and users.
 //! - **Knows nothing of:** why an item failed, beyond its error.
 
-use std::{collections::VecDeque, fmt, sync::Arc};
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use bytes::Bytes;
 use hashbrown::HashMap;
@@ -40,6 +47,8 @@ pub struct Quarantined {
 #[derive(Clone, Default)]
 pub(super) struct Quarantine {
     shared: Arc<Mutex<Entries>>,
+    /// False while no entry has a key, which is nearly always, so that a release needs no lock.
+    has_keys: Arc<AtomicBool>,
 }
 
 /// Quarantined objects.
@@ -104,6 +113,7 @@ impl Quarantined {
 impl Quarantine {
     /// Quarantines an object. Returns true if its entry is new or changed.
     pub(super) fn add(&self, object: Quarantined) -> bool {
+        self.has_keys.store(true, Ordering::Release);
         let (is_news, displaced) = self.shared.lock().put(object);
         drop_entry(displaced);
         is_news
@@ -111,11 +121,15 @@ impl Quarantine {
 
     /// Removes an object that was decoded, or deleted, at this version.
     pub(super) fn release(&self, key: &Key, version: &ResourceVersion) {
+        if !self.has_keys.load(Ordering::Acquire) {
+            return;
+        }
         let mut entries = self.shared.lock();
         let released = entries.remove(key);
         if released.is_some() {
             entries.released = Some(version.clone());
         }
+        self.has_keys.store(!entries.by_key.is_empty(), Ordering::Release);
         drop(entries);
         drop_entry(released);
     }
@@ -132,6 +146,7 @@ impl Quarantine {
         entries.released = was_any.then(|| version.clone());
         let old = std::mem::replace(&mut *current, entries);
         let listed: Vec<_> = current.iter().cloned().collect();
+        self.has_keys.store(!current.by_key.is_empty(), Ordering::Release);
         drop(current);
         let is_news = |object: &Quarantined| match &object.key {
             Some(key) => old.by_key.get(key).is_none_or(|before| !before.is_same(object)),
@@ -201,7 +216,7 @@ impl Entries {
     }
 
     pub(super) fn remove(&mut self, key: &Key) -> Option<Quarantined> {
-        // Called for every event and every item; the quarantine is nearly always empty.
+        // Called for every item of a list; the quarantine is nearly always empty.
         if self.by_key.is_empty() {
             return None;
         }

@@ -9,7 +9,7 @@
 //! looks up the newest event that it received. If the server has that event, both histories are the same up to it. The watch is resumed
 //! at that event, not at a later bookmark, so that every later event of either history is delivered.
 
-use std::{cmp::Ordering, time::Duration};
+use std::cmp::Ordering;
 
 use tokio::time::{Instant, timeout};
 use tracing::debug;
@@ -18,31 +18,24 @@ use super::{
     super::{
         Lookup, LookupRequest, SourceError,
         error::Chain,
-        rules::{anchors::Anchor, error_class::ErrorClass, resume::VersionOrder},
+        rules::{anchors::Anchor, error_class::ErrorClass},
     },
-    main_loop::ReflectorLoop,
+    Reflector,
     status::Activity,
 };
 use crate::{Key, ResourceVersion, object::Identity};
 
-/// The result of a history check.
-enum HistoryCheck {
-    /// The server has the anchor; resume the watch at this version.
-    ResumeFrom(ResourceVersion),
-    /// The server has another history; list everything.
-    Changed,
-    /// There is no anchor, or the server cannot prove that it has it; list everything.
-    Unproven,
-    /// The source does not support lookups, or refuses them; resume where the watch ended.
-    Unknown,
-}
-
-/// Whether the server has an anchor.
+/// Whether a server has the history that the reflector followed, as far as lookups show it.
 #[derive(PartialEq, Eq)]
-enum Proof {
-    Proven,
-    Disproven,
+enum HistoryCheck {
+    /// The server has the anchor: the watch is resumed there.
+    Same,
+    /// The server has another history; everything is listed.
+    Changed,
+    /// There is no anchor, or the server cannot prove that it has it; everything is listed.
     Unproven,
+    /// The source does not support lookups, or refuses them; the watch is resumed where it ended.
+    Unknown,
 }
 
 /// The answer to a lookup.
@@ -52,102 +45,20 @@ struct ObservedState {
     object: Option<(Identity, u64)>,
 }
 
-impl ObservedState {
-    fn has_identity(&self, identity: &Identity) -> bool {
-        self.object.as_ref().is_some_and(|(object, _)| object == identity)
-    }
-}
-
-impl Proof {
+impl HistoryCheck {
     /// Compares an object that was found with the anchor.
     fn from_match(anchor: &Anchor, found: &ObservedState) -> Self {
         let object = found.object.as_ref();
         match (anchor.has_identity(object), anchor.has_content(object)) {
-            (true, true) => Self::Proven,
+            (true, true) => Self::Same,
             // The server was upgraded and has new default fields, or it wrote this object at this version a second time.
             (true, false) => Self::Unproven,
-            (false, _) => Self::Disproven,
+            (false, _) => Self::Changed,
         }
     }
 }
 
-/// Decides whether an outage happened since the last contact with the server: a restore takes longer than a reconnect.
-#[derive(Debug)]
-pub(super) struct Outage {
-    /// When the last byte arrived.
-    last_contact: Instant,
-    /// True if an attempt to reach the server has failed since.
-    has_failed: bool,
-}
-
-/// A gap of this length counts as an outage, even if the first attempt to open another watch succeeds.
-const LONGEST_GAP: Duration = Duration::from_secs(10);
-
-/// Decides whether a server counts as starting: while it cannot be reached, and for 30 s after its first answer.
-#[derive(Debug, Default)]
-pub(super) struct Startup {
-    unreachable_since: Option<Instant>,
-    first_answer: Option<Instant>,
-}
-
-/// How long a server counts as starting after an outage. It may refuse requests that it allows a moment later.
-const STARTING: Duration = Duration::from_secs(30);
-
-impl Startup {
-    /// Notes that a request did not reach the server.
-    pub(super) fn unreachable(&mut self, now: Instant) {
-        self.unreachable_since.get_or_insert(now);
-    }
-
-    /// Notes that the server answered.
-    pub(super) fn answered(&mut self, now: Instant) {
-        if self.unreachable_since.take().is_some() {
-            self.first_answer = Some(now);
-        }
-    }
-
-    /// Returns since when no request has reached the server.
-    pub(super) fn unreachable_since(&self) -> Option<Instant> {
-        self.unreachable_since
-    }
-
-    pub(super) fn is_under_way(&self, now: Instant) -> bool {
-        self.unreachable_since.is_some() || self.first_answer.is_some_and(|first| now - first < STARTING)
-    }
-}
-
-impl Outage {
-    pub(super) fn none(now: Instant) -> Self {
-        Self { last_contact: now, has_failed: false }
-    }
-
-    /// Notes that a watch ended, whose last byte arrived at this time.
-    pub(super) fn watch_ended(&mut self, last_byte: Instant) {
-        self.last_contact = last_byte;
-    }
-
-    /// Notes a failed attempt.
-    pub(super) fn attempt_failed(&mut self, class: ErrorClass) {
-        self.has_failed |= match class {
-            ErrorClass::Unreachable | ErrorClass::ConnectionLost | ErrorClass::ServerError => true,
-            ErrorClass::Expired
-            | ErrorClass::TooLarge
-            | ErrorClass::OlderVersion
-            | ErrorClass::HistoryChanged
-            | ErrorClass::Overloaded
-            | ErrorClass::InvalidResponse
-            | ErrorClass::NotFound
-            | ErrorClass::Unsupported
-            | ErrorClass::Other => false,
-        };
-    }
-
-    fn has_happened(&self, now: Instant) -> bool {
-        self.has_failed || now - self.last_contact > LONGEST_GAP
-    }
-}
-
-impl ReflectorLoop {
+impl Reflector {
     /// Checks, after an outage and before a watch is opened, whether the watch can be resumed.
     ///
     /// # Errors
@@ -155,24 +66,25 @@ impl ReflectorLoop {
     /// If everything must be listed again, or the server cannot be asked now.
     pub(super) async fn check_history_after_outage(&mut self) -> Result<(), SourceError> {
         // The next list already follows from a history change.
-        if self.has_history_changed {
+        if self.resume.has_history_changed() {
             return Ok(());
         }
         self.check_other_reflectors()?;
-        if !self.resume.is_versioned() || !self.outage.has_happened(Instant::now()) {
+        if !self.resume.is_versioned() || !self.contact.was_lost(Instant::now()) {
             return Ok(());
         }
-        let check = self.check_history().await?;
-        self.outage = Outage::none(Instant::now());
-        match check {
-            HistoryCheck::ResumeFrom(version) => {
-                debug!(informer = self.resource(), rv = %version, "the server has the same history; resuming the watch");
-                self.resume.resume_from(&version);
+        let history = self.check_history().await?;
+        self.contact.restored(Instant::now());
+        match (history, self.anchors.newest()) {
+            (HistoryCheck::Same, Some(anchor)) => {
+                let version = &anchor.identity.version;
+                debug!(informer = %self.resource, rv = %version, "the server has the same history; resuming the watch");
+                self.resume.resume_from(version);
                 Ok(())
             }
-            HistoryCheck::Unknown => Ok(()),
-            HistoryCheck::Unproven => Err(SourceError::HistoryUnproven { reached: self.resume.reached() }),
-            HistoryCheck::Changed => Err(self.begin_new_history()),
+            (HistoryCheck::Same, None) | (HistoryCheck::Unknown, _) => Ok(()),
+            (HistoryCheck::Unproven, _) => Err(SourceError::HistoryUnproven { reached: self.resume.reached() }),
+            (HistoryCheck::Changed, _) => Err(self.begin_new_history()),
         }
     }
 
@@ -197,8 +109,7 @@ impl ReflectorLoop {
     pub(super) fn begin_new_history(&mut self) -> SourceError {
         self.history_changes_seen = self.settings.health.note_history_change(self.history_changes_seen);
         self.decoder.begin_history();
-        self.has_history_changed = true;
-        self.resume.unavailable();
+        self.resume.history_changed();
         SourceError::HistoryChanged { reached: self.resume.newest() }
     }
 
@@ -206,27 +117,22 @@ impl ReflectorLoop {
         self.status.set(Activity::CheckingHistory);
         let health = self.settings.health.clone();
         let _permit = health.check_permit().await;
-        match self.compare_history().await {
-            Ok(check) => Ok(check),
-            Err(error) => match error.class() {
-                ErrorClass::Expired => Ok(HistoryCheck::Unproven),
-                // A starting server may refuse requests that it allows a moment later.
-                ErrorClass::NotFound | ErrorClass::Other if self.is_server_starting() => Err(error),
-                ErrorClass::NotFound | ErrorClass::Unsupported | ErrorClass::Other => {
-                    debug!(informer = self.resource(), error = %Chain(&error), "the history cannot be checked; resuming the watch");
-                    self.status.note(|status| status.unchecked_outages += 1);
-                    Ok(HistoryCheck::Unknown)
-                }
-                ErrorClass::TooLarge
-                | ErrorClass::OlderVersion
-                | ErrorClass::HistoryChanged
-                | ErrorClass::Overloaded
-                | ErrorClass::Unreachable
-                | ErrorClass::ConnectionLost
-                | ErrorClass::InvalidResponse
-                | ErrorClass::ServerError => Err(error),
-            },
+        let error = match self.compare_history().await {
+            Ok(check) => return Ok(check),
+            Err(error) => error,
+        };
+        let class = error.class();
+        if class == ErrorClass::Expired {
+            return Ok(HistoryCheck::Unproven);
         }
+        // A starting server may refuse requests that it allows a moment later.
+        let may_be_lasting = matches!(class, ErrorClass::NotFound | ErrorClass::Other) && !self.is_server_starting();
+        if class != ErrorClass::Unsupported && !may_be_lasting {
+            return Err(error);
+        }
+        debug!(informer = %self.resource, error = %Chain(&error), "the history cannot be checked; resuming the watch");
+        self.status.note(|status| status.unchecked_outages += 1);
+        Ok(HistoryCheck::Unknown)
     }
 
     /// Looks up the anchors. Sends at most three lookups, or four if the newest event was a delete.
@@ -238,19 +144,14 @@ impl ReflectorLoop {
         };
         let key = asked_first.map(|anchor| &anchor.identity.key);
         let Some(now) = self.look_up(key, ResourceVersion::default()).await? else { return Ok(HistoryCheck::Unknown) };
-        if self.resume.note_newest_version(&now.version) == VersionOrder::Older {
+        if self.resume.note_newest_version(&now.version) == Ordering::Less {
             return Ok(HistoryCheck::Changed);
         }
         let Some(newest) = newest.filter(|_| self.anchors.are_complete()) else { return Ok(HistoryCheck::Unproven) };
-        let proof = match newest.is_deleted {
-            true => self.prove_delete(&newest, second.as_ref(), &now).await?,
-            false => self.prove_write(&newest, second.as_ref(), &now).await?,
-        };
-        Ok(match proof {
-            Proof::Proven => HistoryCheck::ResumeFrom(newest.identity.version),
-            Proof::Disproven => HistoryCheck::Changed,
-            Proof::Unproven => HistoryCheck::Unproven,
-        })
+        match newest.is_deleted {
+            true => self.prove_delete(&newest, second.as_ref(), &now).await,
+            false => self.prove_write(&newest, second.as_ref(), &now).await,
+        }
     }
 
     /// Checks that the server has the newest event, which was a write, and the second one. `now` is the object's current state.
@@ -259,26 +160,26 @@ impl ReflectorLoop {
         newest: &Anchor,
         second: Option<&Anchor>,
         now: &ObservedState,
-    ) -> Result<Proof, SourceError> {
-        let is_unchanged = now.has_identity(&newest.identity);
+    ) -> Result<HistoryCheck, SourceError> {
+        let is_unchanged = newest.has_identity(now.object.as_ref());
         let proof = match is_unchanged {
-            true => Proof::from_match(newest, now),
+            true => HistoryCheck::from_match(newest, now),
             false => self.prove_at_version(newest).await?,
         };
         let is_older =
             |second: &&Anchor| second.identity.version.compare(&newest.identity.version) == Ok(Ordering::Less);
-        let Some(second) = second.filter(is_older).filter(|_| proof == Proof::Proven) else { return Ok(proof) };
+        let Some(second) = second.filter(is_older).filter(|_| proof == HistoryCheck::Same) else { return Ok(proof) };
         // The newest event needed only one lookup, so another one may be spent on the second event.
         if is_unchanged
             && let Some(now) = self.look_up(Some(&second.identity.key), ResourceVersion::default()).await?
-            && now.has_identity(&second.identity)
+            && second.has_identity(now.object.as_ref())
         {
-            return Ok(Proof::from_match(second, &now));
+            return Ok(HistoryCheck::from_match(second, &now));
         }
         Ok(match self.prove_at_version(second).await? {
-            Proof::Disproven => Proof::Disproven,
+            HistoryCheck::Changed => HistoryCheck::Changed,
             // A compacted second anchor does not disprove the newest event.
-            Proof::Proven | Proof::Unproven => Proof::Proven,
+            HistoryCheck::Same | HistoryCheck::Unproven | HistoryCheck::Unknown => HistoryCheck::Same,
         })
     }
 
@@ -289,31 +190,31 @@ impl ReflectorLoop {
         newest: &Anchor,
         second: Option<&Anchor>,
         now: &ObservedState,
-    ) -> Result<Proof, SourceError> {
+    ) -> Result<HistoryCheck, SourceError> {
         let proof = match second {
-            Some(second) if now.has_identity(&second.identity) => Proof::from_match(second, now),
+            Some(second) if second.has_identity(now.object.as_ref()) => HistoryCheck::from_match(second, now),
             Some(second) => self.prove_at_version(second).await?,
-            None => Proof::Proven,
+            None => HistoryCheck::Same,
         };
-        if proof == Proof::Disproven {
+        if proof == HistoryCheck::Changed {
             return Ok(proof);
         }
         let Identity { key, uid, version } = &newest.identity;
-        let Some(before) = version.predecessor() else { return Ok(Proof::Unproven) };
+        let Some(before) = version.predecessor() else { return Ok(HistoryCheck::Unproven) };
         for (version, was_there) in [(&before, true), (version, false)] {
             match self.state_at(key, version).await? {
                 Some(found) if found.object.as_ref().is_some_and(|(object, _)| object.uid == *uid) == was_there => {}
-                Some(_) => return Ok(Proof::Disproven),
-                None => return Ok(Proof::Unproven),
+                Some(_) => return Ok(HistoryCheck::Changed),
+                None => return Ok(HistoryCheck::Unproven),
             }
         }
-        Ok(Proof::Proven)
+        Ok(HistoryCheck::Same)
     }
 
     /// Checks that the server has a write, by a lookup at its version.
-    async fn prove_at_version(&mut self, anchor: &Anchor) -> Result<Proof, SourceError> {
+    async fn prove_at_version(&mut self, anchor: &Anchor) -> Result<HistoryCheck, SourceError> {
         let found = self.state_at(&anchor.identity.key, &anchor.identity.version).await?;
-        Ok(found.map_or(Proof::Unproven, |found| Proof::from_match(anchor, &found)))
+        Ok(found.map_or(HistoryCheck::Unproven, |found| HistoryCheck::from_match(anchor, &found)))
     }
 
     /// Looks up the object at exactly this version; `None` if the server has compacted that version.

@@ -1,22 +1,26 @@
-//! Requests a list page by page.
+//! Requests a list page by page, and passes a complete list to the destination.
+//!
+//! - **In:** the pages of a list; complete streamed lists.
+//! - **Out:** a relist, to the destination.
+//! - **Knows nothing of:** what follows the list.
+
+use std::sync::Arc;
 
 use futures_util::StreamExt;
 use hashbrown::HashSet;
-use tokio::{
-    task::coop::consume_budget,
-    time::{Instant, timeout},
-};
+use tokio::{task::coop::consume_budget, time::timeout};
+use tracing::{debug, warn};
 
 use super::{
     super::{
         ListPiece, ListRequest, Operation, SourceError,
         decoder::DecodeResult,
         frames::{ListCutter, ListHead, ListMetadata, ListPart},
-        rules::error_class::ErrorClass,
+        rules::{error_class::ErrorClass, resume::ListVerdict, state::Input},
     },
-    collected::Collected,
-    main_loop::{ReflectorLoop, RoundFailure, known},
-    reader::EventReader,
+    Reflector,
+    main_loop::{Failure, known},
+    received::ReceivedList,
     status::Activity,
 };
 use crate::{ResourceVersion, object::DecodeError};
@@ -24,67 +28,101 @@ use crate::{ResourceVersion, object::DecodeError};
 /// Upper bound on pages per list; guards against a server that ignores `limit` and never ends its list.
 const MOST_PAGES: usize = 100_000;
 
-impl ReflectorLoop {
-    /// Receives a list and passes it to the destination. Returns the open watch if the list was streamed.
-    pub(super) async fn stream_or_list(&mut self) -> Result<Option<EventReader>, RoundFailure> {
-        let now = Instant::now();
-        let may_stream = self.settings.streaming.as_ref().is_some_and(|streaming| streaming.may_try(now));
-        if may_stream
-            && self.settings.source.can_stream_lists()
-            && let Some(stream) = self.stream().await
-        {
-            return Ok(Some(stream));
-        }
-        self.list().await.map(|()| None)
+impl Reflector {
+    /// Receives a list and passes it to the destination.
+    pub(super) async fn list(&mut self) -> Result<Input, Failure> {
+        let request = self.resume.list();
+        self.status.set(Activity::Listing { objects: 0 });
+        self.decoder.reset_reused();
+        let health = self.settings.health.clone();
+        let permit = health.list_permit(self.is_server_starting()).await;
+        let listed = self.list_pages(&request).await;
+        drop(permit);
+        let accepted =
+            listed.and_then(|(listed, version, is_paged)| self.accept(&request.version, listed, version, is_paged));
+        accepted.map(|()| Input::Done).map_err(|error| Failure::refused(Operation::List, error))
     }
 
-    async fn list(&mut self) -> Result<(), RoundFailure> {
-        loop {
-            let request = self.resume.list();
-            self.status.set(Activity::Listing { objects: 0 });
-            self.decoder.reset_reused();
-            let health = self.settings.health.clone();
-            let permit = health.list_permit(self.is_server_starting()).await;
-            let listed = self.list_pages(&request).await;
-            drop(permit);
-            let failure = match listed {
-                Ok((listed, version, is_paged)) => match self.accept(&request.version, listed, version, is_paged) {
-                    Ok(()) => return Ok(()),
-                    Err(error) => error,
-                },
-                Err(error) => {
-                    self.note_unavailable(error.class());
-                    error
-                }
-            };
-            let asks_for_newest = self.resume.list().version.is_empty() && !request.version.is_empty();
-            let error = self.failed(Operation::List, failure);
-            if !(asks_for_newest && std::mem::take(&mut self.may_repeat)) {
-                return Err(RoundFailure { error, is_reported: true });
-            }
+    /// Passes a complete list to the destination.
+    ///
+    /// # Errors
+    ///
+    /// If the list is older than the reached version, has no version, or has a damaged item that may be any object.
+    pub(super) fn accept(
+        &mut self,
+        asked: &ResourceVersion,
+        mut listed: ReceivedList,
+        version: ResourceVersion,
+        is_paged: bool,
+    ) -> Result<(), SourceError> {
+        if let Some(damage) = listed.damage()
+            && self.resume.refuses_damage()
+        {
+            return Err(SourceError::Damaged { source: Arc::clone(damage) });
         }
+        match self.resume.judge(asked, &version) {
+            ListVerdict::Unversioned => return Err(SourceError::NoVersion),
+            ListVerdict::Stale => return Err(SourceError::OlderVersion { from: self.resume.newest(), to: version }),
+            ListVerdict::HistoryChanged => {
+                let error = self.begin_new_history();
+                // Objects that were reused from the cache may differ from the server's, although uid and version are the same.
+                if self.decoder.reused() > 0 {
+                    return Err(error);
+                }
+                listed.for_each_mut(|object| self.decoder.move_to_new_history(object));
+            }
+            ListVerdict::Accepted => {}
+        }
+        let history_changed = self.resume.has_history_changed();
+        if history_changed {
+            let reached = self.resume.newest();
+            warn!(informer = %self.resource, rv = %version, %reached, "the server's history changed; everything was listed again");
+            self.status.note(|status| status.history_changes += 1);
+        }
+        self.anchors = listed.anchors(&version);
+        self.resume.listed(asked, &version, is_paged);
+        debug!(informer = %self.resource, rv = %version, count = listed.len(), "listed");
+        let (relist, quarantined) = listed.into_relist(version.clone(), history_changed);
+        for object in self.quarantine.replace(quarantined, &version) {
+            self.report_quarantined(&object);
+        }
+        self.destination.push(relist.into());
+        let now = self.server_succeeded();
+        self.resync_at = self.next_resync();
+        self.status.update(|status| {
+            status.version = Some(version);
+            status.last_event = Some(now);
+            status.confirmed = Some(now);
+            status.lists += 1;
+            // While watches fail, a list that succeeds does not end the failure.
+            if !status.is_watch_failing {
+                status.failing_since = None;
+            }
+            status.is_gone = false;
+        });
+        Ok(())
     }
 
     /// Requests all pages. Returns the items, the version of the first page, and whether there was more than one page.
     pub(super) async fn list_pages(
         &mut self,
         request: &ListRequest,
-    ) -> Result<(Collected, ResourceVersion, bool), SourceError> {
-        let mut collected = Collected::new();
+    ) -> Result<(ReceivedList, ResourceVersion, bool), SourceError> {
+        let mut received = ReceivedList::default();
         let mut page = request.clone();
         let mut version = None;
         let mut tokens = HashSet::new();
         loop {
-            let metadata = match self.list_page(page.clone(), &mut collected).await {
+            let metadata = match self.list_page(page.clone(), &mut received).await {
                 Ok(metadata) => metadata,
                 Err(error)
                     if error.class() == ErrorClass::Expired
                         && page.continue_token.is_some()
-                        && std::mem::take(&mut self.may_repeat) =>
+                        && self.machine.page_expired() =>
                 {
                     // The server no longer has the other pages, but may have the list without pages.
                     self.failed(Operation::List, error);
-                    (page, collected, version) = (request.unpaged(), Collected::new(), None);
+                    (page, received, version) = (request.unpaged(), ReceivedList::default(), None);
                     tokens.clear();
                     continue;
                 }
@@ -93,7 +131,7 @@ impl ReflectorLoop {
             let is_first = version.is_none();
             let version = version.get_or_insert(metadata.resource_version);
             if metadata.continue_token.is_empty() {
-                return Ok((collected, version.clone(), !is_first));
+                return Ok((received, version.clone(), !is_first));
             }
             if !tokens.insert(metadata.continue_token.clone()) {
                 return Err(SourceError::other("the server sent the same continue token twice"));
@@ -110,12 +148,12 @@ impl ReflectorLoop {
     async fn list_page(
         &mut self,
         request: ListRequest,
-        collected: &mut Collected,
+        received: &mut ReceivedList,
     ) -> Result<ListMetadata, SourceError> {
         let idle_timeout = self.settings.idle_timeout;
         let silent = |_| SourceError::Silent { after: idle_timeout };
         let mut pieces = timeout(idle_timeout, self.settings.source.list(request)).await.map_err(silent)??;
-        let known = known(&self.settings, self.may_reuse());
+        let known = known(&self.settings, self.resume.may_reuse());
         let mut cutter = ListCutter::with_limit(self.settings.size_limit);
         let (mut end, mut has_body) = (None, false);
         while let Some(piece) = timeout(idle_timeout, pieces.next()).await.map_err(silent)? {
@@ -124,24 +162,24 @@ impl ReflectorLoop {
                     has_body = true;
                     cutter.push(chunk);
                     while let Some(part) = cutter.next_unless(|bytes| {
-                        let (taken, length) = self.decoder.decode_first(bytes, &known)?;
-                        collected.push(taken);
+                        let (decoded, length) = self.decoder.decode_first(bytes, &known)?;
+                        received.push(decoded);
                         Some(length)
                     })? {
                         match part {
                             ListPart::Item(json) => {
-                                collected.push(of_our_kind(self.decoder.decode_json(&json, &known))?);
+                                received.push(of_our_kind(self.decoder.decode_json(&json, &known))?);
                             }
                             ListPart::End(head) => end = Some(self.check_head(head)?),
                         }
                     }
                 }
-                ListPiece::Item(item) => collected.push(of_our_kind(self.decoder.decode_item(item, &known))?),
+                ListPiece::Item(item) => received.push(of_our_kind(self.decoder.decode_item(item, &known))?),
                 ListPiece::End(metadata) => end = Some(metadata),
             }
             // A source that is always ready must not keep other tasks from running.
             consume_budget().await;
-            let objects = collected.len();
+            let objects = received.len();
             self.status.note(|status| status.activity = Activity::Listing { objects });
         }
         if has_body {
@@ -172,11 +210,11 @@ impl ReflectorLoop {
 }
 
 /// Refuses the whole list if an item is of another kind.
-fn of_our_kind(taken: DecodeResult) -> Result<DecodeResult, SourceError> {
-    if let Err(bad) = &taken
+fn of_our_kind(decoded: DecodeResult) -> Result<DecodeResult, SourceError> {
+    if let Err(bad) = &decoded
         && let DecodeError::WrongType { expected, found, .. } = &*bad.error
     {
         return Err(SourceError::WrongList { expected: expected.clone(), found: found.clone() });
     }
-    Ok(taken)
+    Ok(decoded)
 }

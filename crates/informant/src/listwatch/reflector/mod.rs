@@ -4,32 +4,34 @@
 //! - **Out:** changes, to a [`Destination`]; a [status](ReflectorStatus) that any task can read.
 //! - **Knows nothing of:** HTTP, queues, caches.
 //!
-//! [`main_loop`] is the main loop: it lists ([`list`], or [`stream`] if the source supports streamed lists) and watches ([`follow`]) until that fails, then
-//! waits and begins again. After an outage, [`history`] checks whether the watch can be resumed. [`report`] reports failures. The plain
-//! [`rules`](super::rules) decide what to do next; this module does it.
+//! The [state machine](super::rules::state) decides what to do next; [`main_loop`] does it: it requests a list ([`list`], or [`stream`] for a streamed
+//! list), watches ([`watch`]), checks after an outage whether the watch can be resumed ([`history`]), or waits. [`report`] reports failures.
 
-mod collected;
-mod follow;
 mod history;
 mod list;
 mod main_loop;
 mod reader;
+mod received;
 mod report;
 mod status;
 mod stream;
+mod watch;
 
 use std::{fmt, marker::PhantomData, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::select;
+use tokio::{sync::watch::Receiver, time::Instant};
 
-use self::{main_loop::ReflectorLoop, report::Reporter, status::StatusBoard};
+use self::{report::Reporter, status::StatusBoard};
 use super::{
     Backoff, Destination, ListWatch, ListWatchError, Quarantined, ServerHealth, StreamingSupport,
     any_source::{AnySource, DynSource},
     decoder::{Decode, Decoder, Transform, TransformResult, decode_as, decode_nothing, transform_of},
     destination::ErasedDestination,
     frames::DEFAULT_LIMIT,
+    health::Prober,
     quarantine::Quarantine,
+    rules::{anchors::Anchors, contact::Contact, resume::Resume, state::StateMachine, watchdog::Watchdog},
 };
 use crate::{
     Cached, Key, Object,
@@ -44,12 +46,31 @@ pub use self::status::{Activity, ReflectorHandle, ReflectorStatus};
 /// It requests a list (as a stream, if the source supports that) and then watches for changes. After a failure it resumes the watch at the version that
 /// it reached, or lists again if that is impossible, with growing delays. Its [handle](Self::handle) shows what it does.
 pub struct Reflector {
-    main_loop: ReflectorLoop,
-    handle: ReflectorHandle,
+    settings: ReflectorSettings,
+    resource: Arc<str>,
+    decoder: Decoder,
+    destination: Box<dyn Destination<Erased>>,
+    quarantine: Quarantine,
+    status: StatusBoard,
     reporter: Arc<Reporter>,
+    machine: StateMachine,
+    resume: Resume,
+    contact: Contact,
+    watchdog: Watchdog,
+    /// The newest events, by which the server's history is recognised.
+    anchors: Anchors,
+    /// How many changes of the server's history the reflectors of this client have found.
+    history_changes: Receiver<u64>,
+    /// How many of them this reflector has decoded into account.
+    history_changes_seen: u64,
+    /// `Some` while this reflector is the prober.
+    prober: Option<Prober>,
+    /// When the next resync is requested.
+    resync_at: Option<Instant>,
 }
 
 /// Settings of a [`Reflector`] whose objects are of type `O`.
+#[must_use = "a builder does nothing until `build` is called"]
 pub struct ReflectorBuilder<O> {
     settings: ReflectorSettings,
     object_type: PhantomData<fn(O) -> O>,
@@ -108,7 +129,7 @@ impl Reflector {
 
     /// Returns a handle to the status and the quarantine, for use while the reflector runs.
     pub fn handle(&self) -> ReflectorHandle {
-        self.handle.clone()
+        self.status.handle(&self.quarantine)
     }
 
     /// Runs until `stop` completes. Requests and watches in progress are cancelled then.
@@ -119,9 +140,9 @@ impl Reflector {
     ///
     /// If the source or the destination panics.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
-        let Self { main_loop, handle, reporter } = self;
+        let (reporter, handle) = (Arc::clone(&self.reporter), self.handle());
         let reporting = pin!(reporter.watch_outages(handle));
-        let running = pin!(main_loop.run());
+        let running = pin!(self.run_states());
         select(pin!(stop), select(running, reporting)).await;
     }
 }
@@ -135,7 +156,6 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
     /// relists several times cheaper. Default: every object is decoded.
     ///
     /// Do not use it with servers that change an object without changing its version.
-    #[must_use]
     pub fn known_objects(mut self, known: Arc<dyn KnownObjects<O>>) -> Self {
         self.settings.known = Some(Arc::new(ErasedKnownObjects(known)));
         self
@@ -162,14 +182,12 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
     /// });
     /// # }
     /// ```
-    #[must_use]
     pub fn transform<R: TransformResult>(mut self, transform: impl Fn(&mut O) -> R + Send + Sync + 'static) -> Self {
         self.settings.transform = Some(transform_of(transform));
         self
     }
 
     /// Keeps `metadata.managedFields`, a third of a typical object. Default: cut.
-    #[must_use]
     pub fn keep_managed_fields(mut self) -> Self {
         self.settings.keeps_managed_fields = true;
         self
@@ -177,7 +195,6 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 
     /// Removes these fields from every object before it is decoded, in addition to fields of earlier calls; see
     /// [`Scanner::cut`]. Default: only `metadata.managedFields`.
-    #[must_use]
     pub fn cut(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
         self.settings.cut.extend(fields);
         self
@@ -185,21 +202,18 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 
     /// Requests all lists in pages of this size. Default: pages of 500. A relist that asks for a given version is then requested in one piece, unless the
     /// first list came in several pages.
-    #[must_use]
     pub fn page_size(mut self, items: u32) -> Self {
         self.settings.page_size = Some(items.max(1));
         self
     }
 
     /// Sets the largest accepted object, in bytes of JSON. Default: 64 MiB.
-    #[must_use]
     pub fn size_limit(mut self, bytes: usize) -> Self {
         self.settings.size_limit = bytes;
         self
     }
 
     /// Sets the delays after failures. Default: those of [`Backoff::default`].
-    #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.settings.backoff = backoff;
         self
@@ -207,14 +221,12 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 
     /// Shares the knowledge whether the server supports streamed lists with other reflectors of the same client and kind. Default: each reflector
     /// tries it on its own.
-    #[must_use]
     pub fn streaming(mut self, support: StreamingSupport) -> Self {
         self.settings.streaming = Some(support);
         self
     }
 
     /// Never requests streamed lists. Default: requested if the source supports them, until the server refuses.
-    #[must_use]
     pub fn without_streaming(mut self) -> Self {
         self.settings.streaming = None;
         self
@@ -222,7 +234,6 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 
     /// Sets how long a streamed list may deliver no new object before the reflector gives it up and uses an ordinary list. The whole list
     /// may take ten times as long. Default: 30 s.
-    #[must_use]
     pub fn streaming_deadline(mut self, deadline: Duration) -> Self {
         self.settings.streaming_deadline = deadline.min(FOR_EVER);
         self
@@ -230,14 +241,12 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 
     /// Compares each streamed list with an ordinary list of the same version. If they differ, the reflector reports it and uses ordinary lists. This doubles
     /// the cost of lists. Default: off.
-    #[must_use]
     pub fn verify_streams(mut self) -> Self {
         self.settings.verifies_streams = true;
         self
     }
 
     /// Sets the least timeout of watches; each watch gets a random timeout of up to twice as long. Default and minimum: five minutes.
-    #[must_use]
     pub fn watch_timeout(mut self, least: Duration) -> Self {
         self.settings.watch_timeout = least.clamp(SHORTEST_WATCH, FOR_EVER);
         self
@@ -245,7 +254,6 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 
     /// Sets how long to wait for the first bytes of a response, or the next bytes of a list, before the connection counts as dead. Default: two
     /// minutes, which is twice the request timeout of an API server.
-    #[must_use]
     pub fn idle_timeout(mut self, idle_timeout: Duration) -> Self {
         self.settings.idle_timeout = idle_timeout.min(FOR_EVER);
         self
@@ -253,20 +261,17 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 
     /// For this long after a watch first fails with a server error (5xx), retries the watch instead of listing again. Default: zero, so that the
     /// reflector lists again at once.
-    #[must_use]
     pub fn retry_server_errors_for(mut self, time: Duration) -> Self {
         self.settings.retries_server_errors_for = time;
         self
     }
 
     /// While a watch is open, asks the destination for a resync once per `period`. Default: never.
-    #[must_use]
     pub fn resync_every(self, period: Duration) -> Self {
         self.resync_every_if(period, || true)
     }
 
     /// Like [`resync_every`](Self::resync_every), but only when `is_due` returns true at that time.
-    #[must_use]
     pub fn resync_every_if(mut self, period: Duration, is_due: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.settings.resync =
             (!period.is_zero()).then(|| Resync { period: period.min(FOR_EVER), is_due: Box::new(is_due) });
@@ -284,7 +289,6 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
     /// Other failures that are over within three seconds are not reported. Default: a warning in the log. In both cases the
     /// log has a line when an outage of more than three seconds is over: how long it lasted, and whether the watch was resumed or
     /// everything was listed again.
-    #[must_use]
     pub fn on_error(mut self, callback: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Some(Box::new(callback));
         self
@@ -292,14 +296,12 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 
     /// Shares the state of the server with other reflectors of the same client: while the server is unreachable only one of them retries, and if the
     /// server's history changes, every one of them lists again. Default: not shared.
-    #[must_use]
     pub fn server_health(mut self, health: ServerHealth) -> Self {
         self.settings.health = health;
         self
     }
 
     /// Calls `callback` with each object that is quarantined because it cannot be decoded or transformed. Default: a warning in the log.
-    #[must_use]
     pub fn on_quarantine(mut self, callback: impl Fn(&Quarantined) + Send + Sync + 'static) -> Self {
         self.settings.on_quarantine = Some(Box::new(callback));
         self
@@ -388,12 +390,27 @@ impl ReflectorSettings {
         if self.keeps_managed_fields {
             scanner = scanner.keep_managed_fields();
         }
-        let quarantine = Quarantine::default();
-        let (status, handle) = StatusBoard::new(quarantine.clone());
-        let decoder = Decoder::new(scanner, self.decode, self.transform.take(), cluster);
-        let reporter = Arc::new(Reporter::new(self.source.name().into(), self.on_error.take()));
-        let main_loop = ReflectorLoop::new(destination, decoder, self, quarantine, status, Arc::clone(&reporter));
-        Reflector { main_loop, handle, reporter }
+        let resource: Arc<str> = self.source.name().into();
+        let history_changes = self.health.history_changes();
+        let history_changes_seen = *history_changes.borrow();
+        Reflector {
+            decoder: Decoder::new(scanner, self.decode, self.transform.take(), cluster),
+            destination,
+            quarantine: Quarantine::default(),
+            status: StatusBoard::default(),
+            reporter: Arc::new(Reporter::new(Arc::clone(&resource), self.on_error.take())),
+            machine: StateMachine::new(self.backoff, self.retries_server_errors_for),
+            resume: Resume::new(self.page_size),
+            contact: Contact::new(Instant::now()),
+            watchdog: Watchdog::default(),
+            anchors: Anchors::default(),
+            history_changes_seen,
+            history_changes,
+            prober: None,
+            resync_at: None,
+            resource,
+            settings: self,
+        }
     }
 }
 
@@ -412,12 +429,6 @@ impl<O> KnownObjects<Erased> for ErasedKnownObjects<O> {
 
 impl fmt::Debug for Reflector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reflector").field("status", &self.handle.status()).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for ReflectorHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReflectorHandle").field("status", &self.status()).finish_non_exhaustive()
+        f.debug_struct("Reflector").field("status", &self.handle().status()).finish_non_exhaustive()
     }
 }

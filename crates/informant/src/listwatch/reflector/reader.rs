@@ -4,20 +4,24 @@
 //! - **Out:** one decoded event after the other.
 //! - **Knows nothing of:** versions, and what the reflector does with an event.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
-use bytes::Bytes;
 use futures_util::StreamExt;
 use kube::core::Status;
-use serde::Deserialize;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::super::{
-    Item, SourceError, SourceEvent, WatchPiece, WatchStream,
+    Quarantined, SourceError, SourceEvent, WatchPiece, WatchStream,
     decoder::{DecodeResult, Decoder, Known},
     frames::{EventType, LineCutter, WatchEvent},
 };
-use crate::{ResourceVersion, object::Erased};
+use crate::{Deleted, ResourceVersion, delta::Delta, object::Erased};
 
 /// Reads the events of one open watch.
 pub(super) struct EventReader {
@@ -32,38 +36,22 @@ pub(super) struct EventReader {
     pub(super) last_byte_at: Instant,
 }
 
-impl DecodedEvent {
-    /// Fails for an event whose object cannot be identified: the reflector must receive it again.
-    fn require_identified(self) -> Result<Self, SourceError> {
-        match &self {
-            Self::Added(Err(bad)) | Self::Modified(Err(bad)) | Self::Deleted(Err(bad)) if bad.may_be_any() => {
-                Err(SourceError::Damaged { source: Arc::clone(&bad.error) })
-            }
-            Self::Added(_) | Self::Modified(_) | Self::Deleted(_) | Self::Bookmark { .. } | Self::Unknown { .. } => {
-                Ok(self)
-            }
-        }
-    }
-}
-
-/// A received event that is not decoded.
-pub(super) enum Incoming {
-    Line(Bytes),
-    Event(SourceEvent<Erased>),
-}
-
 /// An event with its decoded object.
 pub(super) enum DecodedEvent {
-    Added(DecodeResult),
-    Modified(DecodeResult),
-    Deleted(DecodeResult),
+    /// A change of an object.
+    Delta(Delta<Erased>),
+    /// A change of an object that could not be decoded.
+    Undecodable {
+        event: EventType,
+        object: Box<Quarantined>,
+    },
     Bookmark {
         version: ResourceVersion,
         ends_initial_events: bool,
     },
     /// An event of an unknown type. Only its version is used.
     Unknown {
-        kind: String,
+        event: String,
         version: ResourceVersion,
     },
 }
@@ -73,132 +61,125 @@ impl EventReader {
         Self { stream, lines: LineCutter::with_limit(limit), ready: None, timeout, last_byte_at: Instant::now() }
     }
 
-    /// Returns the next event that was received already.
-    pub(super) fn next_here(&mut self) -> Result<Option<Incoming>, SourceError> {
-        if let Some(event) = self.ready.take() {
-            return Ok(Some(Incoming::Event(event)));
-        }
-        Ok(self.lines.next()?.map(Incoming::Line))
-    }
-
     /// Waits for the next piece. Returns false if the watch has ended.
     ///
     /// Cancel safe.
     pub(super) async fn wait(&mut self) -> Result<bool, SourceError> {
-        let Some(piece) = self.stream.next().await else {
-            std::mem::take(&mut self.lines).finish()?;
-            return Ok(false);
+        poll_fn(|context| self.poll_wait(context)).await
+    }
+
+    /// As [`wait`](Self::wait), for code that waits for other things as well.
+    pub(super) fn poll_wait(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, SourceError>> {
+        let Some(piece) = ready!(self.stream.poll_next_unpin(context)) else {
+            let finished = std::mem::take(&mut self.lines).finish();
+            return Poll::Ready(finished.map(|()| false).map_err(SourceError::from));
         };
         self.last_byte_at = Instant::now();
         match piece? {
             WatchPiece::Body(bytes) => self.lines.push(bytes),
             WatchPiece::Event(event) => self.ready = Some(event),
         }
-        Ok(true)
+        Poll::Ready(Ok(true))
     }
-}
 
-impl Incoming {
-    /// Decodes the event.
+    /// Decodes the next event that was received already.
     ///
     /// # Errors
     ///
-    /// If it is an error event, not a watch event, or an event whose object cannot be identified.
-    pub(super) fn decode(self, decoder: &mut Decoder, known: Known<'_>) -> Result<DecodedEvent, SourceError> {
-        self.read(decoder, known)?.require_identified()
-    }
-
-    fn read(self, decoder: &mut Decoder, known: Known<'_>) -> Result<DecodedEvent, SourceError> {
-        let line = match self {
-            Self::Event(event) => return Ok(from_source(event, decoder, known)),
-            Self::Line(line) => line,
-        };
-        if let Some(event) = fast_path(&line, decoder, known) {
-            return Ok(event);
-        }
-        let event = match WatchEvent::read(&line) {
-            Ok(event) => event,
-            // Some proxies and older servers send a `Status` that is not wrapped in an event.
-            Err(error) => return Err(read_status(&line).map_or(error.into(), SourceError::from)),
-        };
-        Ok(match event.kind {
-            EventType::Added => DecodedEvent::Added(decoder.decode_json(event.object, known)),
-            EventType::Modified => DecodedEvent::Modified(decoder.decode_json(event.object, known)),
-            EventType::Deleted => DecodedEvent::Deleted(decoder.decode_json(event.object, known)),
-            EventType::Bookmark => {
-                let metadata = read_metadata(event.object);
-                let mark = metadata.annotations.and_then(|annotations| annotations.initial_events_end);
-                DecodedEvent::Bookmark {
-                    version: metadata.resource_version.unwrap_or_default().as_str().into(),
-                    ends_initial_events: mark.as_deref() == Some("true"),
+    /// If it is an error event, not a watch event, or an event whose object cannot be identified: the reflector must receive it again.
+    pub(super) fn next(
+        &mut self,
+        decoder: &mut Decoder,
+        known: Known<'_>,
+    ) -> Result<Option<DecodedEvent>, SourceError> {
+        let (event, object) = match self.ready.take() {
+            Some(SourceEvent::Added(item)) => (EventType::Added, decoder.decode_item(item, known)),
+            Some(SourceEvent::Modified(item)) => (EventType::Modified, decoder.decode_item(item, known)),
+            Some(SourceEvent::Deleted(item)) => (EventType::Deleted, decoder.decode_item(item, known)),
+            Some(SourceEvent::Bookmark { version, ends_initial_events }) => {
+                return Ok(Some(DecodedEvent::Bookmark { version, ends_initial_events }));
+            }
+            None => {
+                let Some(line) = self.lines.next()? else { return Ok(None) };
+                match fast_path(&line, decoder, known) {
+                    Some(decoded) => decoded,
+                    None => return decode_line(&line, decoder, known).map(Some),
                 }
             }
-            EventType::Error => {
-                return Err(read_status(event.object).map_or(SourceError::UnreadableError, SourceError::from));
+        };
+        DecodedEvent::of_object(event, object).map(Some)
+    }
+}
+
+impl DecodedEvent {
+    /// Returns true if the event is the addition of an object.
+    pub(super) fn is_added(&self) -> bool {
+        matches!(self, Self::Delta(Delta::Added(_)) | Self::Undecodable { event: EventType::Added, .. })
+    }
+
+    fn of_object(event: EventType, object: DecodeResult) -> Result<Self, SourceError> {
+        let object = match object {
+            Ok(object) => object,
+            Err(bad) if bad.may_be_any() => return Err(SourceError::Damaged { source: Arc::clone(&bad.error) }),
+            Err(object) => return Ok(Self::Undecodable { event, object }),
+        };
+        Ok(Self::Delta(match event {
+            EventType::Added => Delta::Added(object),
+            EventType::Deleted => Delta::Deleted(Deleted::Observed(object)),
+            // The last three are decoded without an object.
+            EventType::Modified | EventType::Bookmark | EventType::Error | EventType::Unknown(_) => {
+                Delta::Updated(object)
             }
-            EventType::Unknown(kind) => {
-                let version = read_metadata(event.object).resource_version.unwrap_or_default();
-                DecodedEvent::Unknown { kind, version: version.as_str().into() }
-            }
-        })
+        }))
     }
 }
 
 /// Decodes a line with the field order that API servers use, in one pass; `None` for any other line.
-fn fast_path(line: &[u8], decoder: &mut Decoder, known: Known<'_>) -> Option<DecodedEvent> {
-    type Wrap = fn(DecodeResult) -> DecodedEvent;
-    let types: [(&[u8], Wrap); 3] = [
-        (br#"MODIFIED","object":"#, DecodedEvent::Modified),
-        (br#"ADDED","object":"#, DecodedEvent::Added),
-        (br#"DELETED","object":"#, DecodedEvent::Deleted),
+fn fast_path(line: &[u8], decoder: &mut Decoder, known: Known<'_>) -> Option<(EventType, DecodeResult)> {
+    let types: [(&[u8], EventType); 3] = [
+        (br#"MODIFIED","object":"#, EventType::Modified),
+        (br#"ADDED","object":"#, EventType::Added),
+        (br#"DELETED","object":"#, EventType::Deleted),
     ];
     let rest = line.strip_prefix(br#"{"type":""#)?;
-    let (object, wrap) = types.iter().find_map(|(prefix, wrap)| Some((rest.strip_prefix(*prefix)?, wrap)))?;
-    decoder.decode_first_before(object, known, |rest| rest.trim_ascii() == b"}").map(|(taken, _)| wrap(taken))
+    let (object, event) = types.into_iter().find_map(|(prefix, event)| Some((rest.strip_prefix(prefix)?, event)))?;
+    let (object, _) = decoder.decode_first_before(object, known, |rest| rest.trim_ascii() == b"}")?;
+    Some((event, object))
 }
 
-fn from_source(event: SourceEvent<Erased>, decoder: &mut Decoder, known: Known<'_>) -> DecodedEvent {
-    let mut decode = |item: Item<Erased>| decoder.decode_item(item, known);
-    match event {
-        SourceEvent::Added(item) => DecodedEvent::Added(decode(item)),
-        SourceEvent::Modified(item) => DecodedEvent::Modified(decode(item)),
-        SourceEvent::Deleted(item) => DecodedEvent::Deleted(decode(item)),
-        SourceEvent::Bookmark { version, ends_initial_events } => {
-            DecodedEvent::Bookmark { version, ends_initial_events }
+/// Decodes any line.
+fn decode_line(line: &[u8], decoder: &mut Decoder, known: Known<'_>) -> Result<DecodedEvent, SourceError> {
+    let event = match WatchEvent::read(line) {
+        Ok(event) => event,
+        // Some proxies and older servers send a `Status` that is not wrapped in an event.
+        Err(error) => return Err(read_status(line).map_or(error.into(), SourceError::from)),
+    };
+    match event.kind {
+        EventType::Added | EventType::Modified | EventType::Deleted => {
+            DecodedEvent::of_object(event.kind, decoder.decode_json(event.object, known))
+        }
+        EventType::Bookmark => {
+            let (version, ends_initial_events) = read_bookmark(event.object);
+            Ok(DecodedEvent::Bookmark { version, ends_initial_events })
+        }
+        EventType::Error => Err(read_status(event.object).map_or(SourceError::UnreadableError, SourceError::from)),
+        EventType::Unknown(unknown) => {
+            let (version, _) = read_bookmark(event.object);
+            Ok(DecodedEvent::Unknown { event: unknown, version })
         }
     }
 }
 
 /// Parses a `Status`; `None` for any other JSON.
 fn read_status(json: &[u8]) -> Option<Status> {
-    #[derive(Deserialize)]
-    struct Kind {
-        kind: String,
-    }
-    let is_status = serde_json::from_slice::<Kind>(json).is_ok_and(|object| object.kind == "Status");
-    is_status.then(|| serde_json::from_slice(json).ok()).flatten()
+    let status: Value = serde_json::from_slice(json).ok()?;
+    (status["kind"] == "Status").then(|| serde_json::from_value(status).ok()).flatten()
 }
 
-#[derive(Default, Deserialize)]
-struct Versioned {
-    #[serde(default)]
-    metadata: Metadata,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Metadata {
-    resource_version: Option<String>,
-    annotations: Option<Annotations>,
-}
-
-#[derive(Deserialize)]
-struct Annotations {
-    #[serde(rename = "k8s.io/initial-events-end")]
-    initial_events_end: Option<String>,
-}
-
-/// Parses the metadata of an object; empty if it is invalid.
-fn read_metadata(json: &[u8]) -> Metadata {
-    serde_json::from_slice::<Versioned>(json).unwrap_or_default().metadata
+/// Parses the version of an object, and whether it ends the initial events of a streamed list.
+fn read_bookmark(json: &[u8]) -> (ResourceVersion, bool) {
+    let object: Value = serde_json::from_slice(json).unwrap_or_default();
+    let metadata = &object["metadata"];
+    let ends_initial_events = metadata["annotations"]["k8s.io/initial-events-end"] == "true";
+    (metadata["resourceVersion"].as_str().unwrap_or_default().into(), ends_initial_events)
 }

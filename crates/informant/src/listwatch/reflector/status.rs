@@ -4,7 +4,7 @@
 //! - **Out:** copies of the status, and a way to wait for changes.
 //! - **Knows nothing of:** why the status changes.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use serde::Serialize;
 use tokio::{sync::watch, time::Instant};
@@ -95,15 +95,7 @@ pub enum Activity {
 impl Activity {
     /// Returns the number of objects received so far of a list that is not complete.
     pub(crate) fn objects_so_far(&self) -> usize {
-        match self {
-            Self::Listing { objects } | Self::Streaming { objects } => *objects,
-            Self::Idle
-            | Self::CheckingHistory
-            | Self::Opening
-            | Self::Watching
-            | Self::BackingOff { .. }
-            | Self::Stopped => 0,
-        }
+        if let Self::Listing { objects } | Self::Streaming { objects } = self { *objects } else { 0 }
     }
 }
 
@@ -115,6 +107,7 @@ pub struct ReflectorHandle {
 }
 
 /// The reflector's side of the status.
+#[derive(Default)]
 pub(super) struct StatusBoard {
     status: watch::Sender<ReflectorStatus>,
 }
@@ -167,9 +160,8 @@ impl ReflectorHandle {
 }
 
 impl StatusBoard {
-    pub(super) fn new(quarantine: Quarantine) -> (Self, ReflectorHandle) {
-        let (sender, receiver) = watch::channel(ReflectorStatus::default());
-        (Self { status: sender }, ReflectorHandle { status: receiver, quarantine })
+    pub(super) fn handle(&self, quarantine: &Quarantine) -> ReflectorHandle {
+        ReflectorHandle { status: self.status.subscribe(), quarantine: quarantine.clone() }
     }
 
     pub(super) fn set(&self, activity: Activity) {
@@ -199,6 +191,12 @@ impl StatusBoard {
             wakes
         });
         drop(replaced);
+    }
+}
+
+impl fmt::Debug for ReflectorHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReflectorHandle").field("status", &self.status()).finish_non_exhaustive()
     }
 }
 

@@ -1,4 +1,8 @@
 //! Requests a streamed list: a watch that begins with all existing objects.
+//!
+//! - **In:** the events of a watch, up to the bookmark that ends the list.
+//! - **Out:** a complete list, and the open watch.
+//! - **Knows nothing of:** what follows the list.
 
 use std::time::Duration;
 
@@ -13,21 +17,16 @@ use super::{
     super::{
         ListRequest, Operation, SourceError, WatchRequest,
         error::Chain,
-        rules::endings::{AfterStreaming, Ending, SHORT, after_streaming},
+        frames::EventType,
+        rules::state::{Input, WatchStats},
     },
-    collected::{Collected, Snapshot},
-    main_loop::{ReflectorLoop, known},
+    Reflector,
+    main_loop::{Failure, known},
     reader::{DecodedEvent, EventReader},
+    received::{ReceivedList, ReceivedStream},
     status::Activity,
 };
 use crate::{ResourceVersion, object::Identity};
-
-/// The failure of a streamed list before it was complete.
-struct Unfinished {
-    ending: Ending,
-    error: SourceError,
-    made_progress: bool,
-}
 
 /// Upper bound on the duration of a streamed list, as a multiple of its deadline.
 const LONGEST_STREAM: u32 = 10;
@@ -38,130 +37,93 @@ const VERIFYING_ATTEMPTS: u32 = 3;
 /// How often a warning is logged while a streamed list delivers nothing.
 const WARNS_EVERY: Duration = Duration::from_secs(10);
 
-impl ReflectorLoop {
-    /// Receives a streamed list, passes it to the destination, and returns the watch that continues it; `None` if an ordinary list must be requested.
-    pub(super) async fn stream(&mut self) -> Option<EventReader> {
-        let mut failures = 0;
-        loop {
-            let asked = self.resume.stream();
-            self.status.set(Activity::Streaming { objects: 0 });
-            let health = self.settings.health.clone();
-            let permit = health.list_permit(self.is_server_starting()).await;
-            let streamed = self.stream_once(&asked).await;
-            drop(permit);
-            let unfinished = match streamed {
-                Ok((mut reader, listed, version)) => {
-                    let is_verified = self.settings.verifies_streams && !matches!(version.as_str(), "" | "0");
-                    if is_verified && !self.verify(&listed, &version).await {
-                        self.stop_streaming();
-                        return None;
-                    }
-                    // The time of the verification does not count as silence.
-                    reader.last_byte_at = Instant::now();
-                    match self.accept(&asked, listed, version, false) {
-                        Ok(()) => return Some(reader),
-                        Err(error) => {
-                            let ending = Ending::Failed(error.class());
-                            Unfinished { ending, error, made_progress: true }
-                        }
-                    }
-                }
-                Err(unfinished) => unfinished,
-            };
-            let Unfinished { ending, error, made_progress } = unfinished;
-            failures += 1;
-            let next = after_streaming(ending, made_progress, failures, self.may_repeat);
-            self.note_unavailable(error.class());
-            let error = self.failed(Operation::StreamList, error);
-            match next {
-                AfterStreaming::AskNewest => self.may_repeat = false,
-                AfterStreaming::Later => {
-                    self.report(&error);
-                    self.wait(error).await;
-                }
-                AfterStreaming::List => return None,
-                AfterStreaming::ListFromNowOn => {
-                    self.stop_streaming();
-                    return None;
-                }
-            }
+impl Reflector {
+    /// Receives a streamed list, passes it to the destination, and stores the watch that continues it in `stream`.
+    pub(super) async fn stream(&mut self, stream: &mut Option<EventReader>) -> Result<Input, Failure> {
+        let may_try = self.settings.streaming.as_ref().is_some_and(|streaming| streaming.may_try(Instant::now()));
+        if !may_try || !self.settings.source.can_stream_lists() {
+            return Ok(Input::NotSupported);
         }
+        let asked = self.resume.stream();
+        self.status.set(Activity::Streaming { objects: 0 });
+        self.decoder.reset_reused();
+        let health = self.settings.health.clone();
+        let permit = health.list_permit(self.is_server_starting()).await;
+        let asked_at = Instant::now();
+        let operation = Operation::StreamList;
+        let opened = self.open(asked.clone(), true).await;
+        let mut reader = opened.map_err(|error| Failure::refused(operation, error))?;
+        let mut received = ReceivedStream::default();
+        let version = self.read_initial_events(&mut reader, &mut received).await;
+        drop(permit);
+        let since_asked = asked_at.elapsed();
+        let stats = WatchStats { has_moved: received.has_events, since_asked, since_opened: since_asked };
+        let broken = |error| Failure::broken(operation, error, stats);
+        let Some(version) = version.map_err(broken)? else {
+            return Err(Failure { operation, error: SourceError::EndedEarly, input: Input::Ended(stats) });
+        };
+        let listed = received.into_list();
+        let is_verified = self.settings.verifies_streams && !matches!(version.as_str(), "" | "0");
+        if is_verified && !self.verify(&listed, &version).await {
+            self.stop_streaming();
+            return Ok(Input::NotSupported);
+        }
+        // The time of the verification does not count as silence.
+        reader.last_byte_at = Instant::now();
+        self.accept(&asked, listed, version, false).map_err(broken)?;
+        *stream = Some(reader);
+        Ok(Input::Done)
     }
 
     /// Notes that the server does not support streamed lists of this kind.
-    fn stop_streaming(&self) {
+    pub(super) fn stop_streaming(&self) {
         if let Some(streaming) = &self.settings.streaming {
             info!(
-                informer = self.resource(),
+                informer = %self.resource,
                 "the server does not support streamed lists of this kind; using ordinary lists"
             );
             streaming.refused(Instant::now());
         }
     }
 
-    async fn stream_once(
-        &mut self,
-        asked: &ResourceVersion,
-    ) -> Result<(EventReader, Collected, ResourceVersion), Unfinished> {
-        self.decoder.reset_reused();
-        let begun = Instant::now();
-        let request =
-            WatchRequest { version: asked.clone(), sends_initial_events: true, timeout: self.random_watch_timeout() };
-        let mut reader = self.open(request).await.map_err(|error| Unfinished {
-            ending: Ending::Unopened(error.class()),
-            error,
-            made_progress: false,
-        })?;
-        let mut snapshot = Snapshot::new();
-        let mut has_received = false;
-        let result = self.read_snapshot(&mut reader, &mut snapshot, &mut has_received).await;
-        let made_progress = has_received || begun.elapsed() >= SHORT;
-        match result {
-            Ok(Some(version)) => Ok((reader, snapshot.into_collected(), version)),
-            Ok(None) => Err(Unfinished { ending: Ending::Cleanly, error: SourceError::EndedEarly, made_progress }),
-            Err(error) => Err(Unfinished { ending: Ending::Failed(error.class()), error, made_progress }),
-        }
-    }
-
     /// Reads until the end of the list. Returns its version; `None` if the stream ends before.
-    async fn read_snapshot(
+    async fn read_initial_events(
         &mut self,
         reader: &mut EventReader,
-        snapshot: &mut Snapshot,
-        has_received: &mut bool,
+        received: &mut ReceivedStream,
     ) -> Result<Option<ResourceVersion>, SourceError> {
         let begun = Instant::now();
         let idle_timeout = self.settings.streaming_deadline;
         let mut last_new = Instant::now();
         let mut warned_at = Instant::now();
         loop {
-            while let Some(incoming) = reader.next_here()? {
-                let known = known(&self.settings, self.may_reuse());
-                match incoming.decode(&mut self.decoder, &known)? {
-                    DecodedEvent::Added(taken) | DecodedEvent::Modified(taken) => {
-                        if snapshot.upsert(taken) {
-                            last_new = Instant::now();
-                        }
+            let known = known(&self.settings, self.resume.may_reuse());
+            let mut has_new = false;
+            while let Some(event) = reader.next(&mut self.decoder, &known)? {
+                match event {
+                    DecodedEvent::Delta(delta) if delta.is_deleted() => received.remove(delta.key()),
+                    DecodedEvent::Undecodable { event: EventType::Deleted, object } => {
+                        object.key.iter().for_each(|key| received.remove(key));
                     }
-                    DecodedEvent::Deleted(taken) => {
-                        let key = taken.as_ref().map_or_else(|bad| bad.key.as_ref(), |object| Some(object.key()));
-                        if let Some(key) = key {
-                            snapshot.remove(key);
-                        }
-                    }
+                    DecodedEvent::Delta(delta) => has_new |= received.upsert(Ok(delta.into_object())),
+                    DecodedEvent::Undecodable { object, .. } => has_new |= received.upsert(Err(object)),
                     DecodedEvent::Bookmark { version, ends_initial_events: true } => return Ok(Some(version)),
                     DecodedEvent::Bookmark { .. } => {}
-                    DecodedEvent::Unknown { kind, .. } => warn!(
-                        informer = self.resource(),
-                        event = kind,
-                        "the streamed list delivered an event of an unknown type; skipped"
-                    ),
+                    DecodedEvent::Unknown { event, .. } => {
+                        warn!(
+                            informer = %self.resource,
+                            event, "the streamed list delivered an event of an unknown type; skipped"
+                        );
+                    }
                 }
-                *has_received = true;
+                received.has_events = true;
+            }
+            if has_new {
+                last_new = Instant::now();
             }
             // A source that is always ready must not keep other tasks from running.
             consume_budget().await;
-            let objects = snapshot.len();
+            let objects = received.len();
             self.status.note(|status| status.activity = Activity::Streaming { objects });
 
             // New objects extend the deadline, but only up to a bound: they may have been created after the list began.
@@ -178,18 +140,18 @@ impl ReflectorLoop {
                 Err(_) => {
                     warned_at = Instant::now();
                     let quiet_s = reader.last_byte_at.elapsed().as_secs();
-                    let message = match *has_received {
+                    let message = match received.has_events {
                         false => "the streamed list has delivered nothing yet",
                         true => "the streamed list has delivered nothing more, and does not end",
                     };
-                    warn!(informer = self.resource(), count = objects, quiet_s, message);
+                    warn!(informer = %self.resource, count = objects, quiet_s, message);
                 }
             }
         }
     }
 
     /// Compares a streamed list with an ordinary list of the same version. Returns true if they are equal, or if the ordinary list fails.
-    async fn verify(&mut self, streamed: &Collected, version: &ResourceVersion) -> bool {
+    async fn verify(&mut self, streamed: &ReceivedList, version: &ResourceVersion) -> bool {
         let request = ListRequest { version: version.clone(), is_exact: true, ..ListRequest::default() };
         let mut attempts = 1;
         let listed = loop {
@@ -199,7 +161,7 @@ impl ReflectorLoop {
                     let is_temporary = error.class().is_temporary();
                     let error = self.failed(Operation::List, error);
                     if !is_temporary || attempts == VERIFYING_ATTEMPTS {
-                        debug!(informer = self.resource(), error = %Chain(&*error), "a streamed list could not be verified");
+                        debug!(informer = %self.resource, error = %Chain(&*error), "a streamed list could not be verified");
                         return true;
                     }
                     attempts += 1;
@@ -207,9 +169,9 @@ impl ReflectorLoop {
                 }
             }
         };
-        let states = |collected: &Collected| -> HashSet<String> {
+        let states = |received: &ReceivedList| -> HashSet<String> {
             let shown = |identity: &Identity| format!("{} {} {}", identity.key, identity.uid, identity.version);
-            collected.not_quarantined().map(|object| shown(object.identity())).collect()
+            received.not_quarantined().map(|object| shown(object.identity())).collect()
         };
         let (listed, streamed) = (states(&listed), states(streamed));
         let missing = listed.difference(&streamed).count();
@@ -222,18 +184,18 @@ impl ReflectorLoop {
         missing + surplus == 0
     }
 
-    /// Opens a watch.
-    pub(super) async fn open(&mut self, request: WatchRequest) -> Result<EventReader, SourceError> {
-        let lasts = request.timeout;
+    /// Requests a watch. Its timeout is random, so that not all watches of a server end at the same time.
+    pub(super) async fn open(
+        &mut self,
+        version: ResourceVersion,
+        sends_initial_events: bool,
+    ) -> Result<EventReader, SourceError> {
+        let least = self.settings.watch_timeout.as_secs();
+        let lasts = Duration::from_secs(fastrand::u64(least..least.saturating_mul(2)));
+        let request = WatchRequest { version, sends_initial_events, timeout: lasts };
         let idle_timeout = self.settings.idle_timeout;
         let stream = timeout(idle_timeout, self.settings.source.watch(request)).await;
         let stream = stream.map_err(|_| SourceError::Silent { after: idle_timeout })??;
         Ok(EventReader::new(stream, lasts, self.settings.size_limit))
-    }
-
-    /// Returns a random timeout, so that not all watches of a server end at the same time.
-    pub(super) fn random_watch_timeout(&self) -> Duration {
-        let least = self.settings.watch_timeout.as_secs();
-        Duration::from_secs(fastrand::u64(least..least.saturating_mul(2)))
     }
 }

@@ -45,17 +45,7 @@ const TOO_LARGE_PHRASE: &str = "Too large resource version";
 impl ErrorClass {
     /// Returns true if the same request may succeed a little later.
     pub(crate) fn is_temporary(self) -> bool {
-        match self {
-            Self::Overloaded | Self::Unreachable | Self::ConnectionLost | Self::ServerError => true,
-            Self::Expired
-            | Self::TooLarge
-            | Self::OlderVersion
-            | Self::HistoryChanged
-            | Self::InvalidResponse
-            | Self::NotFound
-            | Self::Unsupported
-            | Self::Other => false,
-        }
+        matches!(self, Self::Overloaded | Self::Unreachable | Self::ConnectionLost | Self::ServerError)
     }
 }
 
@@ -67,18 +57,11 @@ impl ListWatchError {
     /// valid. An informer that [fails fast](crate::InformerBuilder::fail_fast) returns such errors from `synced()`.
     pub fn is_transient(&self) -> bool {
         match &self.source {
-            SourceError::Status { .. } if self.may_be_startup_error() => true,
-            SourceError::Status { .. } => match self.source.class() {
-                ErrorClass::Expired | ErrorClass::TooLarge | ErrorClass::Overloaded | ErrorClass::ServerError => true,
-                ErrorClass::OlderVersion
-                | ErrorClass::HistoryChanged
-                | ErrorClass::Unreachable
-                | ErrorClass::ConnectionLost
-                | ErrorClass::InvalidResponse
-                | ErrorClass::NotFound
-                | ErrorClass::Unsupported
-                | ErrorClass::Other => false,
-            },
+            SourceError::Status { .. } => {
+                let class = self.source.class();
+                let is_of_version = matches!(class, ErrorClass::Expired | ErrorClass::TooLarge);
+                is_of_version || class.is_temporary() || self.may_be_startup_error()
+            }
             // The client could not get its credentials.
             SourceError::Connection { .. } if self.is_of_credentials() => false,
             SourceError::Connection { .. }
@@ -108,50 +91,16 @@ impl ListWatchError {
 
     /// Returns true if the request did not reach the server, or the server did not answer it at all.
     pub(crate) fn is_unreachable(&self) -> bool {
-        let is_request = match self.operation {
-            Operation::List | Operation::StreamList | Operation::OpenWatch | Operation::CheckHistory => true,
-            Operation::Watch => false,
-        };
-        match &self.source {
-            SourceError::Refused { .. } | SourceError::Unreachable { .. } => true,
-            SourceError::Connection { .. } | SourceError::Silent { .. } => is_request && !self.is_of_credentials(),
-            SourceError::Status { .. }
-            | SourceError::Redirected { .. }
-            | SourceError::ContentType { .. }
-            | SourceError::Compressed { .. }
-            | SourceError::Body(_)
-            | SourceError::WrongList { .. }
-            | SourceError::NoVersion
-            | SourceError::Damaged { .. }
-            | SourceError::UnreadableError
-            | SourceError::ShortWatch { .. }
-            | SourceError::Ended
-            | SourceError::Endless { .. }
-            | SourceError::EndedEarly
-            | SourceError::OlderVersion { .. }
-            | SourceError::HistoryUnproven { .. }
-            | SourceError::HistoryChanged { .. }
-            | SourceError::Inconsistent { .. }
-            | SourceError::Other { .. } => false,
-        }
+        let is_refused = matches!(self.source, SourceError::Refused { .. } | SourceError::Unreachable { .. });
+        let is_unanswered = matches!(self.source, SourceError::Connection { .. } | SourceError::Silent { .. });
+        is_refused || (is_unanswered && self.operation != Operation::Watch && !self.is_of_credentials())
     }
 
     /// Returns true for 403, 429 and 5xx within 30 s after the server could not be reached: a starting server may send them.
     pub(crate) fn may_be_startup_error(&self) -> bool {
-        let may_be = match self.source.class() {
-            ErrorClass::Overloaded | ErrorClass::ServerError => true,
-            ErrorClass::Other => self.source.is_forbidden(),
-            ErrorClass::Expired
-            | ErrorClass::TooLarge
-            | ErrorClass::OlderVersion
-            | ErrorClass::HistoryChanged
-            | ErrorClass::Unreachable
-            | ErrorClass::ConnectionLost
-            | ErrorClass::InvalidResponse
-            | ErrorClass::NotFound
-            | ErrorClass::Unsupported => false,
-        };
-        self.server_may_be_starting && may_be
+        let class = self.source.class();
+        let is_server_failure = matches!(class, ErrorClass::Overloaded | ErrorClass::ServerError);
+        self.server_may_be_starting && (is_server_failure || (class == ErrorClass::Other && self.source.is_forbidden()))
     }
 
     /// Returns true if the client could not get its credentials.

@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 
+use super::error_class::ErrorClass;
 use crate::{ResourceVersion, listwatch::ListRequest};
 
 /// The versions that the reflector has received, from which the next request follows.
@@ -24,6 +25,20 @@ pub(crate) struct Resume {
     /// True if the server paged the first list, whose version was "0". A server with a watch cache does not do that. This one
     /// reads from storage, so pages are requested for all versions.
     prefers_pages: bool,
+    history: History,
+    /// True if the last list was refused because of a damaged item.
+    refused_damage: bool,
+}
+
+/// Whether the server has the history that the reflector followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum History {
+    #[default]
+    Same,
+    /// It is in doubt, until a list is accepted: cached objects are not reused.
+    InDoubt,
+    /// It changed: the next accepted list is the first one of another history.
+    Changed,
 }
 
 /// What the version of a complete list means.
@@ -37,17 +52,6 @@ pub(crate) enum ListVerdict {
     Stale,
     /// The list has no version, although an earlier list or event had one: the list is refused.
     Unversioned,
-}
-
-/// How a version compares with the observed one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum VersionOrder {
-    /// It is newer, or cannot be compared.
-    Newer,
-    /// It is the same, or empty.
-    Same,
-    /// It is older.
-    Older,
 }
 
 /// Requests any state that the server has in its cache.
@@ -97,41 +101,77 @@ impl Resume {
         self.observed.is_some()
     }
 
-    /// Notes that the server cannot serve the requested version, because it is too old or too new.
-    pub(crate) fn unavailable(&mut self) {
+    /// Returns true if the next list asks for the newest state, and not for a version.
+    pub(crate) fn asks_for_newest(&self) -> bool {
+        self.is_unavailable || self.observed.as_ref().is_some_and(ResourceVersion::is_empty)
+    }
+
+    /// Notes the failure of a list or streamed list. If the server cannot serve the requested version, because it is too old or too new, or served
+    /// an older one, the next list asks for the newest state.
+    pub(crate) fn list_failed(&mut self, class: ErrorClass) {
+        if let ErrorClass::TooLarge | ErrorClass::OlderVersion = class {
+            self.doubt_history();
+        }
+        if let ErrorClass::Expired | ErrorClass::TooLarge | ErrorClass::OlderVersion = class {
+            self.is_unavailable = true;
+        }
+    }
+
+    /// Notes that the server's history changed.
+    pub(crate) fn history_changed(&mut self) {
+        self.history = History::Changed;
         self.is_unavailable = true;
     }
 
-    /// Decides what a complete list means, streamed or not. `asked` is the version that was requested.
+    /// Returns true if the next accepted list is the first one of another history.
+    pub(crate) fn has_history_changed(&self) -> bool {
+        self.history == History::Changed
+    }
+
+    /// Returns true if cached objects may be reused instead of decoding the same state again.
+    pub(crate) fn may_reuse(&self) -> bool {
+        self.history == History::Same
+    }
+
+    fn doubt_history(&mut self) {
+        if self.history == History::Same {
+            self.history = History::InDoubt;
+        }
+    }
+
+    /// Returns true if a list with an item that may be any object is refused: an object that seems to be missing may be that item. After a refused
+    /// list, the next one is not refused.
+    pub(crate) fn refuses_damage(&mut self) -> bool {
+        self.has_observed() && !std::mem::replace(&mut self.refused_damage, true)
+    }
+
+    /// Decides what a complete list means, streamed or not. `asked` is the version that was requested. After a history change, an older list of the
+    /// newest state is accepted.
     pub(crate) fn judge(&self, asked: &ResourceVersion, version: &ResourceVersion) -> ListVerdict {
         if matches!(version.as_str(), "" | ANY) && self.is_versioned() {
             return ListVerdict::Unversioned;
         }
-        match self.is_older_than_shown(version) {
-            true if asked.is_empty() => return ListVerdict::HistoryChanged,
-            true => return ListVerdict::Stale,
-            false => {}
-        }
-        match self.compare(version) {
-            VersionOrder::Newer | VersionOrder::Same => ListVerdict::Accepted,
-            VersionOrder::Older if asked.is_empty() => ListVerdict::HistoryChanged,
-            VersionOrder::Older => ListVerdict::Stale,
+        match self.is_older_than_shown(version) || self.compare(version) == Ordering::Less {
+            false => ListVerdict::Accepted,
+            true if !asked.is_empty() => ListVerdict::Stale,
+            true if self.has_history_changed() => ListVerdict::Accepted,
+            true => ListVerdict::HistoryChanged,
         }
     }
 
     /// Notes that a list became the new state.
     pub(crate) fn listed(&mut self, asked: &ResourceVersion, version: &ResourceVersion, is_paged: bool) {
-        self.is_unavailable = false;
+        (self.is_unavailable, self.refused_damage, self.history) = (false, false, History::Same);
         self.observed = Some(version.clone());
         (self.shown, self.reached) = (None, None);
         self.prefers_pages |= is_paged && asked.as_str() == ANY;
     }
 
-    /// Notes the version of the server's newest state. `VersionOrder::Older` means that its history changed, since it has shown newer
+    /// Notes the version of the server's newest state. `Ordering::Less` means that its history changed, since it has shown newer
     /// versions before.
-    pub(crate) fn note_newest_version(&mut self, version: &ResourceVersion) -> VersionOrder {
-        let order = if self.is_older_than_shown(version) { VersionOrder::Older } else { self.compare(version) };
-        if order == VersionOrder::Newer {
+    pub(crate) fn note_newest_version(&mut self, version: &ResourceVersion) -> Ordering {
+        let order = if self.is_older_than_shown(version) { Ordering::Less } else { self.compare(version) };
+        if order == Ordering::Greater {
             self.shown = Some(version.clone());
         }
         order
@@ -161,25 +201,28 @@ impl Resume {
         self.shown.as_ref().is_some_and(|shown| version.compare(shown) == Ok(Ordering::Less))
     }
 
-    /// Notes the version of an event, unless it is older than the observed one.
-    pub(crate) fn observe(&mut self, version: &ResourceVersion) -> VersionOrder {
+    /// Notes the version of an event. If it is older than the observed one, the server's history is in doubt.
+    pub(crate) fn observe(&mut self, version: &ResourceVersion) -> Ordering {
         let order = self.compare(version);
-        if order == VersionOrder::Newer {
-            self.observed = Some(version.clone());
-            self.reached.take_if(|reached| version.compare(reached) != Ok(Ordering::Less));
+        match order {
+            Ordering::Greater => {
+                self.observed = Some(version.clone());
+                self.reached.take_if(|reached| version.compare(reached) != Ok(Ordering::Less));
+            }
+            Ordering::Equal => {}
+            Ordering::Less => self.doubt_history(),
         }
         order
     }
 
-    fn compare(&self, version: &ResourceVersion) -> VersionOrder {
-        let Some(observed) = &self.observed else { return VersionOrder::Newer };
-        if version.is_empty() || version == observed {
-            return VersionOrder::Same;
-        }
-        match version.compare(observed) {
-            Ok(Ordering::Less) => VersionOrder::Older,
-            // Versions that are not numbers cannot be compared; any change counts as progress.
-            Ok(Ordering::Equal | Ordering::Greater) | Err(_) => VersionOrder::Newer,
+    /// Compares a version with the observed one. An empty one counts as equal. Versions that are not numbers cannot be compared; any change counts as
+    /// progress.
+    fn compare(&self, version: &ResourceVersion) -> Ordering {
+        let Some(observed) = &self.observed else { return Ordering::Greater };
+        match version.is_empty() || version == observed {
+            true => Ordering::Equal,
+            false if version.compare(observed) == Ok(Ordering::Less) => Ordering::Less,
+            false => Ordering::Greater,
         }
     }
 }
@@ -204,14 +247,14 @@ mod tests {
     fn the_version_of_the_next_request_is_the_observed_one_or_the_newest_if_that_is_unavailable() {
         let mut resume = Resume::default();
         assert_eq!((resume.list().to_string().as_str(), resume.stream().as_str()), ("L(0, 500)", ""));
-        resume.unavailable();
+        resume.list_failed(ErrorClass::Expired);
         assert_eq!(resume.list().to_string(), "L(\"\", 500)");
 
         let mut resume = observed("10");
         assert_eq!(resume.list().to_string(), "L(10, no limit)");
         assert_eq!((resume.stream().as_str(), resume.watch().as_str()), ("10", "10"));
 
-        resume.unavailable();
+        resume.list_failed(ErrorClass::Expired);
         assert_eq!(resume.list().to_string(), "L(\"\", 500)");
         assert_eq!((resume.stream().as_str(), resume.watch().as_str()), ("", "10"));
 
@@ -237,7 +280,7 @@ mod tests {
         let mut resume = observed("100");
 
         assert_eq!(resume.judge(&version("100"), &version("60")), ListVerdict::Stale);
-        resume.unavailable();
+        resume.list_failed(ErrorClass::Expired);
         assert_eq!(resume.list().to_string(), "L(\"\", 500)");
         assert_eq!(resume.watch().as_str(), "100", "nothing has changed yet");
 
@@ -260,7 +303,7 @@ mod tests {
     #[test]
     fn a_newest_version_that_is_older_than_an_earlier_one_is_a_history_change() {
         let mut resume = observed("100");
-        let table = [("100", VersionOrder::Same), ("120", VersionOrder::Newer), ("119", VersionOrder::Older)];
+        let table = [("100", Ordering::Equal), ("120", Ordering::Greater), ("119", Ordering::Less)];
         for (newest, order) in table {
             assert_eq!(resume.note_newest_version(&version(newest)), order, "{newest}");
         }
@@ -273,14 +316,14 @@ mod tests {
     fn a_watch_can_resume_at_an_earlier_event_and_the_newest_version_is_kept() {
         let mut resume = observed("100");
         resume.resume_from(&version("90"));
-        assert_eq!((resume.watch().as_str(), resume.note_newest_version(&version("99"))), ("90", VersionOrder::Older));
-        assert_eq!(resume.observe(&version("95")), VersionOrder::Newer);
+        assert_eq!((resume.watch().as_str(), resume.note_newest_version(&version("99"))), ("90", Ordering::Less));
+        assert_eq!(resume.observe(&version("95")), Ordering::Greater);
         assert_eq!((resume.watch().as_str(), resume.reached().as_str()), ("95", "100"));
-        assert_eq!((resume.observe(&version("101")), resume.reached().as_str()), (VersionOrder::Newer, "101"));
-        assert_eq!(resume.note_newest_version(&version("102")), VersionOrder::Newer);
+        assert_eq!((resume.observe(&version("101")), resume.reached().as_str()), (Ordering::Greater, "101"));
+        assert_eq!(resume.note_newest_version(&version("102")), Ordering::Greater);
 
         resume.listed(&version(""), &version("97"), false);
-        assert_eq!(resume.note_newest_version(&version("98")), VersionOrder::Newer, "a list resets the newest version");
+        assert_eq!(resume.note_newest_version(&version("98")), Ordering::Greater, "a list resets the newest version");
     }
 
     /// Differs from RE-27.
@@ -288,12 +331,12 @@ mod tests {
     fn an_event_moves_the_observed_version_only_forward() {
         let mut resume = observed("10");
         let table = [
-            ("11", VersionOrder::Newer, "11"),
-            ("11", VersionOrder::Same, "11"),
-            ("", VersionOrder::Same, "11"),
-            ("9", VersionOrder::Older, "11"),
-            ("v2", VersionOrder::Newer, "v2"),
-            ("v1", VersionOrder::Newer, "v1"),
+            ("11", Ordering::Greater, "11"),
+            ("11", Ordering::Equal, "11"),
+            ("", Ordering::Equal, "11"),
+            ("9", Ordering::Less, "11"),
+            ("v2", Ordering::Greater, "v2"),
+            ("v1", Ordering::Greater, "v1"),
         ];
         for (event, order, after) in table {
             assert_eq!((resume.observe(&version(event)), resume.watch().as_str()), (order, after), "{event}");

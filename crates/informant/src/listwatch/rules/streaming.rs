@@ -9,12 +9,7 @@ use tokio::time::Instant;
 /// one client and kind.
 #[derive(Clone, Debug, Default)]
 pub struct StreamingSupport {
-    memory: Arc<Mutex<Memory>>,
-}
-
-#[derive(Debug, Default)]
-struct Memory {
-    refused_at: Option<Instant>,
+    refused_at: Arc<Mutex<Option<Instant>>>,
 }
 
 /// How long a refusal counts; the server may have been upgraded since.
@@ -28,23 +23,17 @@ impl StreamingSupport {
 
     /// Returns true if no refusal is remembered.
     pub(crate) fn may_try(&self, now: Instant) -> bool {
-        self.memory.lock().may_try(now)
+        self.refused_at.lock().is_none_or(|refused_at| now - refused_at >= ASKED_AGAIN_AFTER)
     }
 
     /// Notes that the server refused a streamed list.
     pub(crate) fn refused(&self, now: Instant) {
-        self.memory.lock().refused_at = Some(now);
+        *self.refused_at.lock() = Some(now);
     }
 
     /// Forgets the refusal: the next connection may be to another server.
     pub(crate) fn connection_lost(&self) {
-        self.memory.lock().refused_at = None;
-    }
-}
-
-impl Memory {
-    fn may_try(&self, now: Instant) -> bool {
-        self.refused_at.is_none_or(|refused_at| now - refused_at >= ASKED_AGAIN_AFTER)
+        *self.refused_at.lock() = None;
     }
 }
 

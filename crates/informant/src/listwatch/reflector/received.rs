@@ -1,4 +1,8 @@
 //! The objects of a list that is being received. They are passed to the destination when the list is complete.
+//!
+//! - **In:** decoded items of a list, or events of a streamed list.
+//! - **Out:** a relist, and the quarantined objects.
+//! - **Knows nothing of:** requests, versions.
 
 use std::sync::Arc;
 
@@ -12,13 +16,17 @@ use crate::{
 };
 
 /// The received items of a list, in the order of the list.
-pub(super) struct Collected {
+#[derive(Default)]
+pub(super) struct ReceivedList {
     objects: Vec<Cached<Erased>>,
     quarantined: Entries,
 }
 
 /// The received objects of a streamed list. Later events of the stream may change or delete them.
-pub(super) struct Snapshot {
+#[derive(Default)]
+pub(super) struct ReceivedStream {
+    /// True if any event was received.
+    pub(super) has_events: bool,
     /// In the order in which they were received; `None` for objects that were deleted meanwhile.
     objects: Vec<Option<Cached<Erased>>>,
     /// The position of each object in `objects`.
@@ -26,13 +34,9 @@ pub(super) struct Snapshot {
     quarantined: Entries,
 }
 
-impl Collected {
-    pub(super) fn new() -> Self {
-        Self { objects: Vec::new(), quarantined: Entries::default() }
-    }
-
-    pub(super) fn push(&mut self, taken: DecodeResult) {
-        match taken {
+impl ReceivedList {
+    pub(super) fn push(&mut self, decoded: DecodeResult) {
+        match decoded {
             Ok(object) => {
                 // An earlier item of the same key may have been quarantined.
                 self.quarantined.remove(object.key());
@@ -77,14 +81,10 @@ impl Collected {
     }
 }
 
-impl Snapshot {
-    pub(super) fn new() -> Self {
-        Self { objects: Vec::new(), positions: HashMap::new(), quarantined: Entries::default() }
-    }
-
+impl ReceivedStream {
     /// Stores an added or changed object. Returns true if it is new.
-    pub(super) fn upsert(&mut self, taken: DecodeResult) -> bool {
-        match taken {
+    pub(super) fn upsert(&mut self, decoded: DecodeResult) -> bool {
+        match decoded {
             Ok(object) => {
                 self.quarantined.remove(object.key());
                 let place = *self.positions.entry_ref(object.key()).or_insert(self.objects.len());
@@ -116,7 +116,7 @@ impl Snapshot {
         self.positions.len()
     }
 
-    pub(super) fn into_collected(self) -> Collected {
-        Collected { objects: self.objects.into_iter().flatten().collect(), quarantined: self.quarantined }
+    pub(super) fn into_list(self) -> ReceivedList {
+        ReceivedList { objects: self.objects.into_iter().flatten().collect(), quarantined: self.quarantined }
     }
 }

@@ -1,0 +1,395 @@
+//! Opens a watch and passes its events to the destination. Asks the server for its version when the watch is silent.
+//!
+//! - **In:** the events of a watch.
+//! - **Out:** deltas and bookmarks, to the destination; how the watch ended.
+//! - **Knows nothing of:** what follows the watch.
+
+use std::{cmp::Ordering, future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+
+use futures_util::future::BoxFuture;
+use tokio::{
+    sync::watch,
+    task::{coop::consume_budget, yield_now},
+    time::{Instant, sleep_until, timeout},
+};
+use tracing::{debug, trace, warn};
+
+use super::{
+    super::{
+        Lookup, LookupRequest, Operation, Quarantined, SourceError,
+        frames::EventType,
+        rules::{
+            silence::{Silence, SilenceStep, VersionAnswer},
+            state::{Input, WatchStats},
+        },
+    },
+    Reflector,
+    main_loop::{Failure, call},
+    reader::{DecodedEvent, EventReader},
+    status::Activity,
+};
+use crate::{
+    ResourceVersion,
+    delta::Change,
+    object::{Erased, Identity},
+};
+
+/// The progress of one watch.
+struct WatchProgress {
+    /// True while a watch that began without a version delivers the existing objects, which are in no order. The first change ends that.
+    is_unordered: bool,
+    /// True if the watch delivered a newer version.
+    has_moved: bool,
+    /// The number of events that the status does not show yet.
+    events: u64,
+    /// The number of events passed on since the consumer last ran.
+    unapplied: usize,
+}
+
+/// After this number of events, the reflector yields so that the consumer can apply them. The consumer runs in the same task, and a source
+/// that always has another event ready would keep it from running.
+const EVENTS_BEFORE_YIELD: usize = 64;
+
+/// How long the source has to answer when it is asked because the watch is silent.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Within this time, all reflectors of a client list again after one of them has found that the history changed.
+const RELIST_SPREAD: Duration = Duration::from_secs(3);
+
+impl Reflector {
+    /// Opens a watch, or continues the one that began with a streamed list, and passes on its events until it ends. Returns how it ended.
+    pub(super) async fn watch(&mut self, stream: Option<EventReader>) -> Failure {
+        let asked_at = Instant::now();
+        let is_unordered = stream.is_none() && !self.resume.is_versioned();
+        let mut progress = WatchProgress { is_unordered, has_moved: false, events: 0, unapplied: 0 };
+        let opened = match stream {
+            Some(reader) => Ok(reader),
+            None => self.open_checked_watch().await,
+        };
+        let mut reader = match opened {
+            Ok(reader) => reader,
+            Err(error) => return Failure::refused(Operation::OpenWatch, error),
+        };
+        let opened_at = Instant::now();
+        self.watching();
+        let read = self.read_changes(&mut reader, &mut progress).await;
+        // A clean end counts as contact with the server; after an error, the last byte does.
+        self.contact.watch_ended(if read.is_ok() { Instant::now() } else { reader.last_byte_at });
+        let (since_asked, since_opened) = (asked_at.elapsed(), opened_at.elapsed());
+        let stats = WatchStats { has_moved: progress.has_moved, since_asked, since_opened };
+        let operation = Operation::Watch;
+        match read {
+            Err(error) => Failure::broken(operation, error, stats),
+            Ok(()) => {
+                let error = match self.resume.is_versioned() {
+                    true => SourceError::ShortWatch { lived: since_asked },
+                    false => SourceError::Ended,
+                };
+                Failure { operation, error, input: Input::Ended(stats) }
+            }
+        }
+    }
+
+    /// Opens a watch. If that takes long, the server may have been restored meanwhile, so its history is checked again.
+    async fn open_checked_watch(&mut self) -> Result<EventReader, SourceError> {
+        loop {
+            let version = self.resume.watch();
+            self.status.set(Activity::Opening);
+            debug!(informer = %self.resource, rv = %version, "opening a watch");
+            let reader = self.open(version.clone(), false).await?;
+            self.check_history_after_outage().await?;
+            if self.resume.watch() == version {
+                return Ok(reader);
+            }
+        }
+    }
+
+    /// Passes on the events of a watch until it ends.
+    async fn read_changes(
+        &mut self,
+        reader: &mut EventReader,
+        progress: &mut WatchProgress,
+    ) -> Result<(), SourceError> {
+        let mut silence = Silence::new(reader.last_byte_at, self.watchdog.longest_pause());
+        let mut question: Option<Question> = None;
+        let mut relist_at = None;
+        let mut history_changed = pin!(next_change(self.history_changes.clone()));
+        let mut timer = pin!(sleep_until(reader.last_byte_at + self.watchdog.idle_timeout(reader.timeout)));
+        loop {
+            let has_more = self.pass_on_all(reader, progress);
+            self.show(reader, progress);
+            if has_more? {
+                progress.unapplied = 0;
+                yield_now().await;
+                continue;
+            }
+            consume_budget().await;
+            let full_since = Instant::now();
+            self.destination.room().await;
+            // The time in which the reflector did not read does not count as silence.
+            reader.last_byte_at += full_since.elapsed();
+
+            let idle_timeout = self.watchdog.idle_timeout(reader.timeout);
+            let deadlines = [self.resync_at, silence.wakes_at(), relist_at];
+            let wakes_at = deadlines.into_iter().flatten().fold(reader.last_byte_at + idle_timeout, Instant::min);
+            // A timer that elapses too early does no harm. It is not set again for each event, which would take locks of the runtime.
+            if timer.is_elapsed() || wakes_at < timer.deadline() {
+                timer.as_mut().reset(wakes_at);
+            }
+            let waiting = poll_fn(|context| {
+                if let Poll::Ready(read) = reader.poll_wait(context) {
+                    return Poll::Ready(Wake::Read(read));
+                }
+                if let Some(question) = &mut question
+                    && let Poll::Ready(answer) = question.as_mut().poll(context)
+                {
+                    return Poll::Ready(Wake::Answer(answer));
+                }
+                if relist_at.is_none() && history_changed.as_mut().poll(context).is_ready() {
+                    return Poll::Ready(Wake::HistoryChanged);
+                }
+                timer.as_mut().poll(context).map(|()| Wake::Time)
+            });
+            let wake = waiting.await;
+            let step = match wake {
+                Wake::Read(Ok(true)) => {
+                    silence.reset(reader.last_byte_at);
+                    question = None;
+                    SilenceStep::Nothing
+                }
+                Wake::Read(Ok(false)) => return Ok(()),
+                Wake::Read(Err(error)) => return Err(error),
+                Wake::HistoryChanged => {
+                    relist_at = Some(Instant::now() + self.machine.delays.between(Duration::ZERO, RELIST_SPREAD));
+                    SilenceStep::Nothing
+                }
+                Wake::Answer(answer) => {
+                    question = None;
+                    silence.answer(Instant::now(), self.interpret_answer(answer)?)
+                }
+                Wake::Time => silence.wake(Instant::now()),
+            };
+            match step {
+                SilenceStep::Nothing => {}
+                SilenceStep::Ask => question = Some(self.ask_for_version()),
+                SilenceStep::Confirm(at) => self.status.update(|status| {
+                    status.confirmed = Some(at);
+                    status.unanswered_since = None;
+                }),
+                SilenceStep::ReportStale => self.status.update(|status| {
+                    status.unanswered_since.get_or_insert_with(Instant::now);
+                }),
+                SilenceStep::Reopen => return Err(SourceError::Silent { after: reader.last_byte_at.elapsed() }),
+            }
+            let now = Instant::now();
+            if relist_at.is_some_and(|at| at <= now) {
+                self.check_other_reflectors()?;
+                relist_at = None;
+                history_changed.set(next_change(self.history_changes.clone()));
+            }
+            if self.resync_at.is_some_and(|at| at <= now) {
+                self.resync();
+                self.resync_at = self.next_resync();
+            }
+            if reader.last_byte_at + idle_timeout <= now {
+                return Err(SourceError::Silent { after: idle_timeout });
+            }
+        }
+    }
+
+    /// Asks the source for its version, because the watch is silent.
+    fn ask_for_version(&self) -> Question {
+        let source = Arc::clone(&self.settings.source);
+        Box::pin(async move {
+            let answer = timeout(ANSWER_WITHIN, source.look_up(LookupRequest::default())).await;
+            answer.unwrap_or(Err(SourceError::Silent { after: ANSWER_WITHIN }))
+        })
+    }
+
+    /// Compares the source's answer with the version that the watch has reached.
+    ///
+    /// # Errors
+    ///
+    /// If the answer shows that the history changed.
+    fn interpret_answer(&mut self, answer: Answer) -> Result<VersionAnswer, SourceError> {
+        let found = match answer {
+            Ok(Some(found)) => found,
+            Err(error) if error.class().is_temporary() => return Ok(VersionAnswer::Nothing),
+            Ok(None) | Err(_) => return Ok(VersionAnswer::Unsupported),
+        };
+        if self.resume.note_newest_version(&found.version) == Ordering::Less {
+            return Err(self.begin_new_history());
+        }
+        Ok(if found.version == self.resume.reached() { VersionAnswer::Same } else { VersionAnswer::Newer })
+    }
+
+    /// Passes on the events that have been read, up to a limit; returns whether there may be more.
+    fn pass_on_all(&mut self, reader: &mut EventReader, progress: &mut WatchProgress) -> Result<bool, SourceError> {
+        // A watch delivers changes, so the cache is not searched for the same state.
+        while let Some(event) = reader.next(&mut self.decoder, &|_| None)? {
+            self.pass_on(event, progress, reader.last_byte_at)?;
+            progress.unapplied += 1;
+            if progress.unapplied >= EVENTS_BEFORE_YIELD {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn pass_on(
+        &mut self,
+        event: DecodedEvent,
+        progress: &mut WatchProgress,
+        received_at: Instant,
+    ) -> Result<(), SourceError> {
+        let is_existing = progress.is_unordered && event.is_added();
+        progress.is_unordered = is_existing;
+        match event {
+            DecodedEvent::Delta(delta) => {
+                let object = delta.object();
+                match is_existing {
+                    true => self.anchors.consider(object.identity(), object.digest()),
+                    false => {
+                        self.advance(object.version(), progress)?;
+                        self.anchors.observe(object.identity().clone(), object.digest(), delta.is_deleted());
+                    }
+                }
+                self.quarantine.release(object.key(), object.version());
+                self.destination.push(match is_existing {
+                    true => Change::Existing(delta.into_object()),
+                    false => delta.into(),
+                });
+            }
+            DecodedEvent::Undecodable { event, object } => {
+                let version = Some(&object.version).filter(|version| !is_existing && !version.is_empty()).cloned();
+                if let Some(version) = &version {
+                    self.advance(version, progress)?;
+                }
+                self.pass_on_undecodable(object, event == EventType::Deleted, version);
+            }
+            DecodedEvent::Bookmark { version, .. } => {
+                self.watchdog.bookmark(received_at);
+                self.pass_on_version(version, progress)?;
+            }
+            DecodedEvent::Unknown { event, version } => {
+                warn!(informer = %self.resource, event, rv = %version, "the watch delivered an event of an unknown type; skipped");
+                self.pass_on_version(version, progress)?;
+            }
+        }
+        progress.events += u64::from(is_existing);
+        Ok(())
+    }
+
+    /// Quarantines an object that could not be decoded, and passes on what is known of it. `version` is the version that its event has reached.
+    fn pass_on_undecodable(&mut self, object: Box<Quarantined>, is_deleted: bool, version: Option<ResourceVersion>) {
+        if let Some(key) = object.key.clone() {
+            let identity = Identity { key, uid: object.uid.clone(), version: object.version.clone() };
+            self.anchors.observe(identity, 0, is_deleted);
+        }
+        if is_deleted {
+            self.report_quarantined(&object);
+            match object.key.clone() {
+                Some(key) => {
+                    self.quarantine.release(&key, &object.version);
+                    self.destination.push(Change::DeletedUnread { key, version });
+                }
+                None => {
+                    self.quarantine.add(*object);
+                }
+            }
+            return;
+        }
+        let cached = object.key.as_ref().and_then(|key| self.settings.known.as_ref()?.get(key));
+        match (cached, version) {
+            // The event is of another incarnation, so the cached one was deleted.
+            (Some(cached), version) if !cached.identity().may_be_same_incarnation(&object.uid) => {
+                self.destination.push(Change::DeletedUnread { key: cached.key().clone(), version });
+            }
+            (_, Some(version)) => self.destination.push(Change::Bookmark(version)),
+            (_, None) => {}
+        }
+        if self.quarantine.add((*object).clone()) {
+            self.report_quarantined(&object);
+        }
+    }
+
+    /// Passes on the version of an event without an object. Ignores an empty version.
+    fn pass_on_version(&mut self, version: ResourceVersion, progress: &mut WatchProgress) -> Result<(), SourceError> {
+        if version.is_empty() {
+            return Ok(());
+        }
+        self.advance(&version, progress)?;
+        self.destination.push(Change::Bookmark(version));
+        Ok(())
+    }
+
+    /// Notes an event of this version.
+    ///
+    /// # Errors
+    ///
+    /// If the version is older than the reached one.
+    fn advance(&mut self, version: &ResourceVersion, progress: &mut WatchProgress) -> Result<(), SourceError> {
+        trace!(informer = %self.resource, rv = %version, "received an event");
+        progress.events += 1;
+        match self.resume.observe(version) {
+            Ordering::Greater => progress.has_moved = true,
+            Ordering::Equal => {}
+            Ordering::Less => {
+                return Err(SourceError::OlderVersion { from: self.resume.watch(), to: version.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, reader: &EventReader, progress: &mut WatchProgress) {
+        let events = std::mem::take(&mut progress.events);
+        if events == 0 {
+            return;
+        }
+        let version = self.resume.watch();
+        self.status.note(|status| {
+            status.version = Some(version);
+            status.last_event = Some(reader.last_byte_at);
+            status.confirmed = Some(reader.last_byte_at);
+            status.unanswered_since = None;
+            status.events += events;
+        });
+    }
+
+    fn resync(&self) {
+        if let Some(resync) = &self.settings.resync
+            && call(&self.resource, "resync_every_if", || (resync.is_due)()).unwrap_or(false)
+        {
+            self.destination.push(Change::Resync);
+        }
+    }
+
+    pub(super) fn next_resync(&self) -> Option<Instant> {
+        self.settings.resync.as_ref().map(|resync| Instant::now() + resync.period)
+    }
+}
+
+/// The answer of the source to the question for its version.
+type Answer = Result<Option<Lookup<Erased>>, SourceError>;
+
+type Question = BoxFuture<'static, Answer>;
+
+/// Why the loop that reads a watch wakes up.
+enum Wake {
+    /// The watch delivered bytes or an event (true), or ended (false).
+    Read(Result<bool, SourceError>),
+    /// The source answered, or did not in time.
+    Answer(Answer),
+    /// Another reflector of the same client found that the server's history changed.
+    HistoryChanged,
+    /// A deadline has passed: a resync, a relist, the silence check or the watchdog.
+    Time,
+}
+
+/// Waits for the next change of the number.
+async fn next_change(mut number: watch::Receiver<u64>) {
+    // An error would mean that no reflector is left, but this one is.
+    if number.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,881 @@
+//! The states of a reflector, and the one function that moves it from state to state.
+//!
+//! - **In:** how the request of a state ended.
+//! - **Out:** the next state; what to do about a failure; how long a backoff lasts.
+//! - **Knows nothing of:** requests, the clock, tasks. The reflector performs the request that the state names, and passes the result back.
+//!
+//! The tables below are the specification: the tests of this file read them and compare each row with the code. If several rows fit, the first one
+//! applies.
+//!
+//! - In brackets stands the request that follows a check or a backoff. The reflector waits only in the states "backoff" and "kind gone"; the last table
+//!   has the delays.
+//! - A request is *refused* if there is no response to it, and *broken* if its response ends with an error; *error* stands for both. The errors are the
+//!   classes of [`ErrorClass`]. *Any* includes inputs that a state does not have.
+//! - The column "failure" says what is done about the failure: [`FailureAction`].
+//!
+//! | state | input | if | next state | failure |
+//! | --- | --- | --- | --- | --- |
+//! | checking kind | any | | checking history (list) | |
+//! | checking history (list), checking history (streamed list) | any | | streamed list | |
+//! | checking history (watch) | done, not supported | | watch | |
+//! | checking history (watch) | any | no version | backoff (list) | report |
+//! | checking history (watch) | end, error: expired, history changed | | backoff (list) | report |
+//! | checking history (watch) | error: not found, other | | backoff (watch) | publish |
+//! | checking history (watch) | any | fifth failure | backoff (list) | report |
+//! | checking history (watch) | any | | backoff (watch) | publish |
+//! | streamed list | done | | watch | |
+//! | streamed list | not supported | | list | |
+//! | streamed list | end | third failure | list | publish |
+//! | streamed list | end | progress | backoff (streamed list) | report |
+//! | streamed list | end | | list | publish |
+//! | streamed list | error: unreachable, overloaded | | backoff (streamed list) | report |
+//! | streamed list | error: expired, too large, older version, history changed | no repetition | streamed list | publish |
+//! | streamed list | error: expired, too large, older version, history changed, connection lost | third failure | list | publish |
+//! | streamed list | error: expired, too large, older version, history changed, connection lost | | backoff (streamed list) | report |
+//! | streamed list | error: invalid response | | list | publish |
+//! | streamed list | refused: server error, not found, other | | list | publish |
+//! | streamed list | error: server error, not found, unsupported, other | | list | stop streaming |
+//! | list | done, not supported | | checking history (watch) | |
+//! | list | error: expired, too large, older version | version requested, no repetition | list | publish |
+//! | list | error: not found | kind denied | kind gone | delete objects |
+//! | list | any | kind gone | kind gone | report |
+//! | list | any | | backoff (list) | report |
+//! | watch | done, not supported | | watch | |
+//! | watch | refused: any | no version | backoff (list) | report |
+//! | watch | error: history changed | | backoff (list) | report |
+//! | watch | any | no version | backoff (list) | publish |
+//! | watch | end | progress | checking history (watch) | |
+//! | watch | end | | backoff (list) | publish |
+//! | watch | broken: connection lost | progress | checking history (watch) | publish |
+//! | watch | error: unreachable, overloaded | | backoff (watch) | publish |
+//! | watch | refused: connection lost, server error | fifth failure | backoff (list) | report |
+//! | watch | refused: connection lost, server error | | backoff (watch) | publish |
+//! | watch | broken: connection lost, invalid response | fifth failure | backoff (list) | publish |
+//! | watch | broken: connection lost, invalid response | | backoff (watch) | publish |
+//! | watch | broken: server error | retry window | backoff (watch) | publish |
+//! | watch | broken: any | | backoff (list) | publish |
+//! | watch | refused: any | | backoff (list) | report |
+//! | backoff (list) | any | kind in doubt | checking kind | |
+//! | backoff (list), kind gone | any | | checking history (list) | |
+//! | backoff (streamed list) | any | | streamed list | |
+//! | backoff (watch) | any | | checking history (watch) | |
+//!
+//! The column "if" means:
+//!
+//! | word | meaning |
+//! | --- | --- |
+//! | no version | the list had no version, so that a watch cannot be resumed: changes between two watches would be lost |
+//! | version requested | the list asked for a version, so that it can be repeated for the newest state |
+//! | no repetition | no request was repeated at once since the last backoff before a list |
+//! | progress | the response delivered a newer version or lasted a second ([`WatchStats`]) |
+//! | third failure, fifth failure | so many streamed lists, or watches and checks, have failed in a row |
+//! | retry window | [`RetryWindow`] allows another watch after an error of the server |
+//! | kind … | whether the source serves the kind, from the table below |
+//!
+//! Whether the source serves the kind. A proxy may have sent the 404 of a list, so the objects are deleted only if the source then answers that it
+//! does not serve the kind, and the next list fails with 404 again:
+//!
+//! | kind | state | input | next kind |
+//! | --- | --- | --- | --- |
+//! | any | list, streamed list | done | present |
+//! | present | list | error: not found | in doubt |
+//! | in doubt | checking kind | not supported | denied |
+//! | denied | list | error: not found | gone |
+//! | denied | list | error: any | in doubt |
+//!
+//! How long a backoff lasts. "Backoff" is the next delay of [`Delays`]. "First" means the first time since a watch delivered a newer version or was
+//! open for ten seconds. While the server cannot be reached, [`ServerHealth`](crate::listwatch::ServerHealth) decides instead: one reflector of a
+//! client retries, and the others wait for its success.
+//!
+//! | error | if | delay |
+//! | --- | --- | --- |
+//! | history changed | first | none |
+//! | expired | first | 0 to 1 s |
+//! | any | server starting | backoff, at most 0.5 to 2 s |
+//! | any | | backoff |
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{
+    delays::{Backoff, Delays},
+    error_class::ErrorClass,
+    resume::Resume,
+    window::RetryWindow,
+};
+
+/// What a reflector does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It asks the source whether it serves the kind, because a list failed with 404.
+    CheckingKind,
+    /// It checks whether the server still has the history that the reflector followed, if there was an outage.
+    CheckingHistory { before: Request },
+    /// It requests a streamed list.
+    StreamedList,
+    /// It requests an ordinary list.
+    List,
+    /// It opens a watch, or continues the one of a streamed list, and reads its events.
+    Watch,
+    /// It waits after a failure.
+    Backoff { before: Request },
+    /// It waits after a failure. The source does not serve the kind, and all its objects count as deleted.
+    KindGone,
+}
+
+/// The request that follows a check or a backoff.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    List,
+    StreamedList,
+    Watch,
+}
+
+/// How the request of a state ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Input {
+    /// It succeeded: the list was accepted, the check passed, the delay is over.
+    Done,
+    /// The source does not serve the kind, or does not support streamed lists.
+    NotSupported,
+    /// The server ended the response without an error.
+    Ended(WatchStats),
+    /// It failed: the response is broken, or there was none (`None`), because the request was refused.
+    Failed(ErrorClass, Option<WatchStats>),
+}
+
+/// What the reflector does about a failure before it enters the next state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FailureAction {
+    /// Nothing: there was no failure.
+    Nothing,
+    /// Shows it in the status.
+    Publish,
+    /// Shows it in the status, and reports it to the user.
+    Report,
+    /// As `Publish`, and remembers that the server does not support streamed lists.
+    StopStreaming,
+    /// As `Report`, and deletes all objects.
+    DeleteObjects,
+}
+
+/// What a watch or streamed list achieved.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WatchStats {
+    /// True if it delivered a newer version.
+    pub(crate) has_moved: bool,
+    /// The time from the request to the end.
+    pub(crate) since_asked: Duration,
+    /// The time from the response to the end.
+    pub(crate) since_opened: Duration,
+}
+
+/// Whether the source serves the kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Present,
+    /// A list failed with 404.
+    InDoubt,
+    /// A list failed with 404, and then the source answered that it does not serve the kind.
+    Denied,
+    /// The source does not serve the kind.
+    Gone,
+}
+
+/// The state of a reflector, and what it remembers from earlier states.
+#[derive(Debug)]
+pub(crate) struct StateMachine {
+    state: State,
+    kind: Kind,
+    /// True if a request may still be repeated at once.
+    may_repeat: bool,
+    /// The number of streamed lists in a row, or of watches and checks in a row, that failed.
+    failures: u32,
+    window: RetryWindow,
+    pub(crate) delays: Delays,
+    /// True if the reflector has listed without a backoff since a watch last delivered a newer version or was open for ten seconds.
+    has_relisted_at_once: bool,
+}
+
+/// A response that lasted this long made progress, even if it delivered nothing.
+const SHORT: Duration = Duration::from_secs(1);
+
+/// A watch that was open for this long resets the delays, even if nothing changed.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// After this number of failed watches in a row, the reflector lists: lists may still work.
+const WATCHES_BEFORE_LIST: u32 = 5;
+
+/// After this number of failed streamed lists in a row, the reflector requests an ordinary list.
+const STREAMS_BEFORE_LIST: u32 = 3;
+
+/// The longest delay of the first list after a version expired.
+const LONGEST_RELIST_DELAY: Duration = Duration::from_secs(1);
+
+impl StateMachine {
+    pub(crate) fn new(backoff: Backoff, retries_server_errors_for: Duration) -> Self {
+        Self {
+            state: State::CheckingHistory { before: Request::List },
+            kind: Kind::Present,
+            may_repeat: true,
+            failures: 0,
+            window: RetryWindow::new(retries_server_errors_for),
+            delays: Delays::new(backoff),
+            has_relisted_at_once: false,
+        }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.state
+    }
+
+    /// Enters the next state. Returns what to do about the failure, if the input is one.
+    pub(crate) fn next(&mut self, input: Input, resume: &mut Resume, now: Instant) -> FailureAction {
+        use self::{ErrorClass as E, FailureAction as Action, Input::*, Request as Before, State::*};
+
+        if let (Watch, Ended(stats) | Failed(_, Some(stats))) = (self.state, input)
+            && (stats.has_moved || stats.since_opened >= STEADY)
+        {
+            self.delays.restart();
+            self.has_relisted_at_once = false;
+        }
+        self.failures = self.count_failures(input);
+        let may_watch = self.failures < WATCHES_BEFORE_LIST;
+        let may_stream = self.failures < STREAMS_BEFORE_LIST;
+        let made_progress = input.made_progress();
+        let can_resume = resume.is_versioned();
+        let check_before = |before| (CheckingHistory { before }, Action::Nothing);
+        let rewatch = (Backoff { before: Before::Watch }, Action::Publish);
+        let restream = (Backoff { before: Before::StreamedList }, Action::Report);
+        let relist = (Backoff { before: Before::List }, Action::Report);
+
+        let (state, action) = match (self.state, input) {
+            (CheckingKind, _) => check_before(Before::List),
+
+            (CheckingHistory { before: Before::List | Before::StreamedList }, _) => (StreamedList, Action::Nothing),
+            (CheckingHistory { before: Before::Watch }, Done | NotSupported) => (Watch, Action::Nothing),
+            (CheckingHistory { before: Before::Watch }, Ended(_) | Failed(E::Expired | E::HistoryChanged, _)) => relist,
+            // A starting server refuses the check, and would refuse a list as well.
+            (CheckingHistory { before: Before::Watch }, Failed(E::NotFound | E::Other, _)) if can_resume => rewatch,
+            (CheckingHistory { before: Before::Watch }, Failed(..)) if can_resume && may_watch => rewatch,
+            // The server cannot be asked now; perhaps lists still work.
+            (CheckingHistory { before: Before::Watch }, Failed(..)) => relist,
+
+            (StreamedList, Done) => (Watch, Action::Nothing),
+            (StreamedList, NotSupported) => (List, Action::Nothing),
+            (StreamedList, Ended(_)) if made_progress && may_stream => restream,
+            (StreamedList, Ended(_) | Failed(E::InvalidResponse, _)) => (List, Action::Publish),
+            (StreamedList, Failed(E::Unreachable | E::Overloaded, _)) => restream,
+            (StreamedList, Failed(E::Expired | E::TooLarge | E::OlderVersion | E::HistoryChanged, _))
+                if self.may_repeat =>
+            {
+                self.may_repeat = false;
+                (StreamedList, Action::Publish)
+            }
+            (
+                StreamedList,
+                Failed(E::Expired | E::TooLarge | E::OlderVersion | E::HistoryChanged | E::ConnectionLost, _),
+            ) => match may_stream {
+                true => restream,
+                false => (List, Action::Publish),
+            },
+            (StreamedList, Failed(E::ServerError | E::NotFound | E::Other, None)) => (List, Action::Publish),
+            (StreamedList, Failed(E::ServerError | E::NotFound | E::Other | E::Unsupported, _)) => {
+                (List, Action::StopStreaming)
+            }
+
+            (List, Done | NotSupported) => check_before(Before::Watch),
+            (List, Failed(E::Expired | E::TooLarge | E::OlderVersion, _))
+                if self.may_repeat && !resume.asks_for_newest() =>
+            {
+                self.may_repeat = false;
+                (List, Action::Publish)
+            }
+            (List, Ended(_) | Failed(..)) => match (self.kind, self.next_kind(input)) {
+                (Kind::Denied, Kind::Gone) => (KindGone, Action::DeleteObjects),
+                (Kind::Gone, _) => (KindGone, Action::Report),
+                (Kind::Present | Kind::InDoubt | Kind::Denied, _) => relist,
+            },
+
+            (Watch, Done | NotSupported) => (Watch, Action::Nothing),
+            (Watch, Ended(_)) if can_resume && made_progress => check_before(Before::Watch),
+            (Watch, Failed(E::ConnectionLost, Some(_))) if can_resume && made_progress => {
+                (CheckingHistory { before: Before::Watch }, Action::Publish)
+            }
+            (Watch, Failed(E::Unreachable | E::Overloaded, _)) if can_resume => rewatch,
+            (
+                Watch,
+                Failed(E::ConnectionLost, _) | Failed(E::ServerError, None) | Failed(E::InvalidResponse, Some(_)),
+            ) if can_resume && may_watch => rewatch,
+            (Watch, Failed(E::ServerError, Some(_))) if can_resume && self.window.allows(now) => rewatch,
+            (Watch, Failed(_, None) | Failed(E::HistoryChanged, _)) => relist,
+            // Failures within a watch are reported only if they last.
+            (Watch, Ended(_) | Failed(_, Some(_))) => (Backoff { before: Before::List }, Action::Publish),
+
+            (Backoff { before: Before::List }, _) if self.kind == Kind::InDoubt => (CheckingKind, Action::Nothing),
+            (Backoff { before: Before::List } | KindGone, _) => check_before(Before::List),
+            (Backoff { before: Before::StreamedList }, _) => (StreamedList, Action::Nothing),
+            (Backoff { before: Before::Watch }, _) => check_before(Before::Watch),
+        };
+        match (self.state, input) {
+            (StreamedList | List, Failed(class, _)) => resume.list_failed(class),
+            (Backoff { before: Before::List } | KindGone, _) => self.may_repeat = true,
+            (StreamedList | List | CheckingKind | CheckingHistory { .. } | Watch | Backoff { .. }, _) => {}
+        }
+        self.kind = self.next_kind(input);
+        self.state = state;
+        action
+    }
+
+    /// Returns the number of failures in a row, after this input.
+    fn count_failures(&self, input: Input) -> u32 {
+        let is_failure = match input {
+            Input::Ended(_) | Input::Failed(..) => true,
+            Input::Done | Input::NotSupported => false,
+        };
+        // Whether a server that cannot be reached or is overloaded supports watches is unknown.
+        let is_unclear = matches!(input, Input::Failed(ErrorClass::Unreachable | ErrorClass::Overloaded, _));
+        match self.state {
+            State::Watch | State::CheckingHistory { before: Request::Watch } => match input.made_progress() {
+                true => 0,
+                false => self.failures + u32::from(is_failure && !is_unclear),
+            },
+            State::StreamedList if is_failure => self.failures + 1,
+            State::Backoff { before: Request::StreamedList | Request::Watch } => self.failures,
+            State::StreamedList
+            | State::List
+            | State::CheckingKind
+            | State::CheckingHistory { before: Request::List | Request::StreamedList }
+            | State::Backoff { before: Request::List }
+            | State::KindGone => 0,
+        }
+    }
+
+    fn next_kind(&self, input: Input) -> Kind {
+        match (self.kind, self.state, input) {
+            (_, State::List | State::StreamedList, Input::Done) => Kind::Present,
+            (Kind::Present, State::List, Input::Failed(ErrorClass::NotFound, _)) => Kind::InDoubt,
+            (Kind::InDoubt, State::CheckingKind, Input::NotSupported) => Kind::Denied,
+            (Kind::Denied, State::List, Input::Failed(ErrorClass::NotFound, _)) => Kind::Gone,
+            // The kind may have been installed after the source's answer.
+            (Kind::Denied, State::List, Input::Failed(..)) => Kind::InDoubt,
+            (kind, ..) => kind,
+        }
+    }
+
+    /// Notes that a page of a list expired. Returns true if the list may be repeated without pages.
+    pub(crate) fn page_expired(&mut self) -> bool {
+        self.kind = self.next_kind(Input::Failed(ErrorClass::Expired, None));
+        std::mem::take(&mut self.may_repeat)
+    }
+
+    /// Returns how long the backoff after a failure lasts. `is_startup_error` means that a starting server may have caused the failure;
+    /// `retry_after` is the least delay that the server asks for.
+    pub(crate) fn delay(
+        &mut self,
+        class: ErrorClass,
+        is_startup_error: bool,
+        retry_after: Option<Duration>,
+        now: Instant,
+    ) -> Duration {
+        if let ErrorClass::HistoryChanged | ErrorClass::Expired = class
+            && !std::mem::replace(&mut self.has_relisted_at_once, true)
+        {
+            return match class == ErrorClass::Expired {
+                true => self.delays.between(Duration::ZERO, LONGEST_RELIST_DELAY),
+                false => Duration::ZERO,
+            };
+        }
+        let delay = self.delays.failed(now, retry_after);
+        match is_startup_error {
+            true => delay.min(self.delays.soon().max(retry_after.unwrap_or_default())),
+            false => delay,
+        }
+    }
+}
+
+impl Input {
+    /// Returns true if a watch or streamed list delivered a newer version or lasted for a second, so that another one may be opened at once.
+    fn made_progress(&self) -> bool {
+        match self {
+            Self::Done | Self::NotSupported | Self::Failed(_, None) => false,
+            Self::Ended(stats) => stats.has_moved || stats.since_asked >= SHORT,
+            // The duration does not count: an invalid response may arrive slowly.
+            Self::Failed(ErrorClass::InvalidResponse, Some(stats)) => stats.has_moved,
+            // The time that the server took to open the watch does not count.
+            Self::Failed(_, Some(stats)) => stats.has_moved || stats.since_opened >= SHORT,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROGRESS: bool = true;
+    const NO_PROGRESS: bool = false;
+
+    const CLASSES: [(&str, ErrorClass); 12] = [
+        ("expired", ErrorClass::Expired),
+        ("too large", ErrorClass::TooLarge),
+        ("older version", ErrorClass::OlderVersion),
+        ("history changed", ErrorClass::HistoryChanged),
+        ("overloaded", ErrorClass::Overloaded),
+        ("unreachable", ErrorClass::Unreachable),
+        ("connection lost", ErrorClass::ConnectionLost),
+        ("invalid response", ErrorClass::InvalidResponse),
+        ("server error", ErrorClass::ServerError),
+        ("not found", ErrorClass::NotFound),
+        ("unsupported", ErrorClass::Unsupported),
+        ("other", ErrorClass::Other),
+    ];
+
+    const STATES: [(&str, State); 10] = [
+        ("checking kind", State::CheckingKind),
+        ("checking history (list)", State::CheckingHistory { before: Request::List }),
+        ("checking history (streamed list)", State::CheckingHistory { before: Request::StreamedList }),
+        ("checking history (watch)", State::CheckingHistory { before: Request::Watch }),
+        ("streamed list", State::StreamedList),
+        ("list", State::List),
+        ("watch", State::Watch),
+        ("backoff (list)", State::Backoff { before: Request::List }),
+        ("backoff (streamed list)", State::Backoff { before: Request::StreamedList }),
+        ("backoff (watch)", State::Backoff { before: Request::Watch }),
+    ];
+
+    const KINDS: [(&str, Kind); 4] =
+        [("present", Kind::Present), ("in doubt", Kind::InDoubt), ("denied", Kind::Denied), ("gone", Kind::Gone)];
+
+    const ACTIONS: [(&str, FailureAction); 5] = [
+        ("", FailureAction::Nothing),
+        ("publish", FailureAction::Publish),
+        ("report", FailureAction::Report),
+        ("stop streaming", FailureAction::StopStreaming),
+        ("delete objects", FailureAction::DeleteObjects),
+    ];
+
+    /// Returns the value of a word in one of the tables.
+    fn value<T: Copy>(words: &[(&str, T)], word: &str) -> T {
+        words.iter().find(|(known, _)| *known == word).unwrap_or_else(|| panic!("unknown word: {word:?}")).1
+    }
+
+    /// Returns the word of a value in one of the tables.
+    fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
+        words.iter().find(|(_, known)| known == value).expect("each value has a word").0
+    }
+
+    /// Reads the rows of the table of this file's docs that has this header.
+    fn rows(header: &str) -> Vec<Vec<&'static str>> {
+        let lines = include_str!("state.rs").lines().map(|line| line.trim_start_matches("//!").trim());
+        let table = lines.skip_while(|line| *line != header).skip(2).take_while(|line| line.starts_with('|'));
+        table.map(|line| line[1..line.len() - 1].split('|').map(str::trim).collect()).collect()
+    }
+
+    /// A situation in which an input arrives.
+    #[derive(Clone, Copy, Debug)]
+    struct Case {
+        state: State,
+        input: Input,
+        kind: Kind,
+        /// The number of failures in a row before this input.
+        failures: u32,
+        may_repeat: bool,
+        has_window: bool,
+        /// The version of the last list.
+        version: &'static str,
+        is_newest_requested: bool,
+    }
+
+    impl Case {
+        fn new(state: State, input: Input) -> Self {
+            let (kind, failures, may_repeat) = (Kind::Present, 0, true);
+            Self {
+                state,
+                input,
+                kind,
+                failures,
+                may_repeat,
+                has_window: false,
+                version: "10",
+                is_newest_requested: false,
+            }
+        }
+
+        /// Returns the same state and input in all situations.
+        fn situations(self) -> Vec<Self> {
+            let both = [false, true];
+            let mut cases = KINDS.map(|(_, kind)| Self { kind, ..self }).to_vec();
+            let mut vary =
+                |variants: &dyn Fn(Self) -> Vec<Self>| cases = cases.iter().copied().flat_map(variants).collect();
+            vary(&|case| [0, 2, 4].map(|failures| Self { failures, ..case }).into());
+            vary(&|case| both.map(|may_repeat| Self { may_repeat, ..case }).into());
+            vary(&|case| both.map(|has_window| Self { has_window, ..case }).into());
+            vary(&|case| ["", "0", "10"].map(|version| Self { version, ..case }).into());
+            vary(&|case| both.map(|is_newest_requested| Self { is_newest_requested, ..case }).into());
+            cases
+        }
+
+        fn resume(&self) -> Resume {
+            let mut resume = Resume::default();
+            resume.listed(&"0".into(), &self.version.into(), false);
+            if self.is_newest_requested {
+                resume.list_failed(ErrorClass::Expired);
+            }
+            resume
+        }
+
+        fn machine(&self) -> StateMachine {
+            let window = if self.has_window { Duration::from_secs(30) } else { Duration::ZERO };
+            let mut machine = StateMachine::new(Backoff::default().without_jitter(), window);
+            machine.state = self.state;
+            machine.kind = self.kind;
+            machine.failures = self.failures;
+            machine.may_repeat = self.may_repeat;
+            machine
+        }
+
+        /// Returns the next state, the action and the next kind.
+        fn run(&self) -> (State, FailureAction, Kind) {
+            let mut machine = self.machine();
+            let action = machine.next(self.input, &mut self.resume(), Instant::now());
+            (machine.state, action, machine.kind)
+        }
+
+        fn fits_state(&self, words: &str) -> bool {
+            words.split(", ").any(|word| self.state == state(word))
+        }
+
+        /// Returns true if this case's input is among the words: `any`, `done, end, error: expired, other`.
+        fn fits_input(&self, words: &str) -> bool {
+            let (plain, failed) =
+                words.split_once(": ").map_or((words, None), |(plain, classes)| (plain, Some(classes)));
+            let is_class = |class| {
+                let classes = failed.expect("classes of errors");
+                classes == "any" || classes.split(", ").any(|word| value(&CLASSES, word) == class)
+            };
+            plain.split(", ").any(|word| match (word, self.input) {
+                ("any", _) | ("done", Input::Done) | ("not supported", Input::NotSupported) => true,
+                ("end", Input::Ended(_)) => true,
+                ("error", Input::Failed(class, _))
+                | ("refused", Input::Failed(class, None))
+                | ("broken", Input::Failed(class, Some(_))) => is_class(class),
+                ("done" | "not supported" | "end" | "error" | "refused" | "broken", _) => false,
+                (unknown, _) => panic!("unknown input: {unknown:?}"),
+            })
+        }
+
+        fn fits_condition(&self, words: &str) -> bool {
+            let is_ignored = matches!(self.input, Input::Failed(ErrorClass::Unreachable | ErrorClass::Overloaded, _));
+            let is_watch = matches!(self.state, State::Watch | State::CheckingHistory { before: Request::Watch });
+            let failures = match self.input.made_progress() {
+                true if is_watch => 0,
+                true | false => self.failures + u32::from(!(is_watch && is_ignored)),
+            };
+            words.split(", ").all(|word| match word {
+                "" => true,
+                "no version" => !matches!(self.version, "10"),
+                "version requested" => !self.resume().list().version.is_empty(),
+                "no repetition" => self.may_repeat,
+                "progress" => self.input.made_progress(),
+                "third failure" => failures >= 3,
+                "fifth failure" => failures >= 5,
+                "retry window" => self.has_window,
+                kind => self.kind == value(&KINDS, kind.strip_prefix("kind ").expect("a condition")),
+            })
+        }
+    }
+
+    fn state(word: &str) -> State {
+        if word == "kind gone" { State::KindGone } else { value(&STATES, word) }
+    }
+
+    fn stats(has_moved: bool, asked: u64, opened: u64) -> WatchStats {
+        let [since_asked, since_opened] = [asked, opened].map(Duration::from_millis);
+        WatchStats { has_moved, since_asked, since_opened }
+    }
+
+    fn inputs() -> Vec<Input> {
+        let responses = [stats(false, 0, 0), stats(true, 0, 0), stats(false, 5000, 500), stats(false, 5000, 5000)];
+        let mut inputs = vec![Input::Done, Input::NotSupported];
+        inputs.extend(responses.map(Input::Ended));
+        for (_, class) in CLASSES {
+            inputs.push(Input::Failed(class, None));
+            inputs.extend(responses.map(|stats| Input::Failed(class, Some(stats))));
+        }
+        inputs
+    }
+
+    #[test]
+    fn each_row_of_the_state_table_is_what_the_state_machine_does() {
+        let rows = rows("| state | input | if | next state | failure |");
+        let mut uses = vec![0; rows.len()];
+        let states = STATES.map(|(_, state)| state).into_iter().chain([State::KindGone]);
+        let inputs = states.flat_map(|state| inputs().into_iter().map(move |input| Case::new(state, input)));
+
+        for input in inputs {
+            let is_of_input = |row: &Vec<&str>| input.fits_state(row[0]) && input.fits_input(row[1]);
+            let candidates: Vec<_> = (0..rows.len()).filter(|row| is_of_input(&rows[*row])).collect();
+            for case in input.situations() {
+                let fits = |row: &&usize| case.fits_condition(rows[**row][2]);
+                let row = *candidates.iter().find(fits).unwrap_or_else(|| panic!("no row for {case:?}"));
+                uses[row] += 1;
+                let (next, action, _) = case.run();
+                let expected = (state(rows[row][3]), value(&ACTIONS, rows[row][4]));
+                assert_eq!((next, action), expected, "{:?}\n{case:?}", rows[row]);
+            }
+        }
+
+        assert!(rows.len() > 40, "the table was not found");
+        let unused: Vec<_> = rows.iter().zip(uses).filter(|(_, uses)| *uses == 0).collect();
+        assert!(unused.is_empty(), "rows that never apply: {unused:?}");
+    }
+
+    #[test]
+    fn each_row_of_the_kind_table_is_what_the_state_machine_does() {
+        let rows = rows("| kind | state | input | next kind |");
+        let mut uses = vec![0; rows.len()];
+
+        let states = STATES.map(|(_, state)| state).into_iter().chain([State::KindGone]);
+        let inputs = states.flat_map(|state| inputs().into_iter().map(move |input| Case::new(state, input)));
+        for case in inputs.flat_map(|input| KINDS.map(|(_, kind)| Case { kind, ..input })) {
+            let is_kind = |word: &str| word == "any" || value(&KINDS, word) == case.kind;
+            let fits = |row: &Vec<&str>| is_kind(row[0]) && case.fits_state(row[1]) && case.fits_input(row[2]);
+            let position = rows.iter().position(fits);
+            let expected = position.map_or(case.kind, |position| value(&KINDS, rows[position][3]));
+            position.into_iter().for_each(|position| uses[position] += 1);
+            let (.., kind) = case.run();
+            assert_eq!(word(&KINDS, &kind), word(&KINDS, &expected), "{case:?}");
+        }
+
+        assert!(rows.len() > 4 && uses.iter().all(|uses| *uses > 0), "rows that never apply: {uses:?}");
+    }
+
+    #[test]
+    fn each_row_of_the_delay_table_is_what_the_state_machine_does() {
+        let rows = rows("| error | if | delay |");
+        // Without jitter, a random delay is the mean.
+        let delays = [
+            ("none", [0, 0]),
+            ("0 to 1 s", [500, 500]),
+            ("backoff, at most 0.5 to 2 s", [800, 1250]),
+            ("backoff", [800, 1600]),
+        ];
+        let mut uses = vec![0; rows.len()];
+
+        for (name, class) in CLASSES {
+            for (is_first, is_starting) in [(false, false), (false, true), (true, false), (true, true)] {
+                let fits = |row: &Vec<&str>| {
+                    let is_condition = match row[1] {
+                        "" => true,
+                        "first" => is_first,
+                        "server starting" => is_starting,
+                        unknown => panic!("unknown condition: {unknown:?}"),
+                    };
+                    is_condition && (row[0] == "any" || row[0] == name)
+                };
+                let position = rows.iter().position(fits).expect("a row for each error");
+                uses[position] += 1;
+                let mut machine = Case::new(State::List, Input::Done).machine();
+                let now = Instant::now();
+                let delay = [(); 2].map(|()| {
+                    machine.has_relisted_at_once = !is_first;
+                    machine.delay(class, is_starting, None, now).as_millis()
+                });
+                assert_eq!(delay, value(&delays, rows[position][2]), "{:?}: {name}", rows[position]);
+            }
+        }
+
+        assert!(rows.len() > 3 && uses.iter().all(|uses| *uses > 0), "rows that never apply: {uses:?}");
+    }
+
+    #[test]
+    fn a_list_without_a_backoff_happens_once_until_a_watch_was_open_for_ten_seconds_or_delivered_a_newer_version() {
+        for (response, is_reset) in
+            [(stats(false, 9999, 9999), false), (stats(false, 10_000, 10_000), true), (stats(true, 0, 0), true)]
+        {
+            let case = Case::new(State::Watch, Input::Failed(ErrorClass::Expired, Some(response)));
+            let mut machine = case.machine();
+            let first = machine.delay(ErrorClass::HistoryChanged, false, None, Instant::now());
+            machine.next(case.input, &mut case.resume(), Instant::now());
+            let second = machine.delay(ErrorClass::HistoryChanged, false, None, Instant::now());
+            assert_eq!((first.is_zero(), second.is_zero()), (true, is_reset), "{response:?}");
+        }
+    }
+
+    #[test]
+    fn a_backoff_lasts_at_least_as_long_as_the_server_asks_for() {
+        let retry_after = Some(Duration::from_secs(5));
+        for is_starting in [false, true] {
+            let mut machine = Case::new(State::List, Input::Done).machine();
+            let delay = machine.delay(ErrorClass::Overloaded, is_starting, retry_after, Instant::now());
+            assert_eq!(delay, Duration::from_secs(5), "{is_starting}");
+        }
+    }
+
+    const REOPEN: State = State::CheckingHistory { before: Request::Watch };
+    const REOPEN_LATER: State = State::Backoff { before: Request::Watch };
+    const RELIST: State = State::Backoff { before: Request::List };
+    const STREAM_LATER: State = State::Backoff { before: Request::StreamedList };
+
+    fn response(made_progress: bool) -> WatchStats {
+        stats(made_progress, 0, 0)
+    }
+
+    fn refused(class: ErrorClass) -> Input {
+        Input::Failed(class, None)
+    }
+
+    fn broken(class: ErrorClass, made_progress: bool) -> Input {
+        Input::Failed(class, Some(response(made_progress)))
+    }
+
+    /// Returns what follows an input, which is the failure of this number in a row if it is one.
+    fn after(state: State, input: Input, failures: u32) -> State {
+        Case { failures: failures.saturating_sub(1), ..Case::new(state, input) }.run().0
+    }
+
+    fn after_watch(input: Input) -> State {
+        after(State::Watch, input, 1)
+    }
+
+    /// RE-35, RE-36
+    #[test]
+    fn a_watch_that_ends_cleanly_is_reopened_at_once_if_it_made_progress_and_followed_by_a_list_otherwise() {
+        assert_eq!(after_watch(Input::Ended(response(PROGRESS))), REOPEN);
+        assert_eq!(after_watch(Input::Ended(response(NO_PROGRESS))), RELIST);
+    }
+
+    /// RE-38, RE-39, RE-40, RE-41, RE-44
+    #[test]
+    fn a_watch_is_reopened_after_errors_that_do_not_concern_its_version() {
+        let table = [
+            (ErrorClass::Unreachable, REOPEN_LATER, REOPEN_LATER),
+            (ErrorClass::Overloaded, REOPEN_LATER, REOPEN_LATER),
+            (ErrorClass::ConnectionLost, REOPEN_LATER, REOPEN_LATER),
+            (ErrorClass::ServerError, REOPEN_LATER, RELIST),
+            (ErrorClass::InvalidResponse, RELIST, REOPEN_LATER),
+            (ErrorClass::Expired, RELIST, RELIST),
+            (ErrorClass::TooLarge, RELIST, RELIST),
+            (ErrorClass::OlderVersion, RELIST, RELIST),
+            (ErrorClass::HistoryChanged, RELIST, RELIST),
+            (ErrorClass::NotFound, RELIST, RELIST),
+            (ErrorClass::Unsupported, RELIST, RELIST),
+            (ErrorClass::Other, RELIST, RELIST),
+        ];
+        for (class, unopened, failed) in table {
+            assert_eq!(after_watch(refused(class)), unopened, "opening: {class:?}");
+            assert_eq!(after_watch(broken(class, NO_PROGRESS)), failed, "following: {class:?}");
+        }
+        assert_eq!(after_watch(broken(ErrorClass::ConnectionLost, PROGRESS)), REOPEN);
+        assert_eq!(after_watch(broken(ErrorClass::InvalidResponse, PROGRESS)), REOPEN_LATER);
+    }
+
+    /// RE-42
+    #[test]
+    fn a_server_error_in_a_watch_is_retried_only_within_the_retry_window() {
+        let server_error = Case::new(State::Watch, broken(ErrorClass::ServerError, PROGRESS));
+        let after = |has_window| Case { has_window, ..server_error }.run().0;
+        assert_eq!((after(false), after(true)), (RELIST, REOPEN_LATER));
+    }
+
+    #[test]
+    fn failed_watches_in_a_row_lead_to_a_list_unless_the_server_is_unreachable_or_overloaded() {
+        for class in [ErrorClass::ConnectionLost, ErrorClass::ServerError] {
+            let after = |failures| after(State::Watch, refused(class), failures);
+            assert_eq!((after(4), after(5)), (REOPEN_LATER, RELIST), "{class:?}");
+        }
+        for class in [ErrorClass::Unreachable, ErrorClass::Overloaded] {
+            assert_eq!(after(State::Watch, refused(class), 1000), REOPEN_LATER, "{class:?}");
+        }
+    }
+
+    #[test]
+    fn a_history_check_that_keeps_failing_leads_to_a_list() {
+        let after = |class, failures| after(REOPEN, refused(class), failures);
+        assert_eq!(after(ErrorClass::HistoryChanged, 0), RELIST);
+        assert_eq!(after(ErrorClass::Expired, 0), RELIST);
+        assert_eq!((after(ErrorClass::ServerError, 4), after(ErrorClass::ServerError, 5)), (REOPEN_LATER, RELIST));
+        assert_eq!(after(ErrorClass::Unreachable, 0), REOPEN_LATER, "a refused connection does not count");
+        assert_eq!(after(ErrorClass::Other, 9), REOPEN_LATER, "403 of a starting server");
+    }
+
+    /// RE-35, RE-36, RE-37
+    #[test]
+    fn a_watch_made_progress_if_it_delivered_a_newer_version_or_lasted_a_second() {
+        let lost = |stats| Input::Failed(ErrorClass::ConnectionLost, Some(stats));
+        let garbled = |stats| Input::Failed(ErrorClass::InvalidResponse, Some(stats));
+        let table = [
+            (Input::Ended(stats(false, 999, 999)), NO_PROGRESS),
+            (Input::Ended(stats(false, 1000, 0)), PROGRESS),
+            (Input::Ended(stats(true, 0, 0)), PROGRESS),
+            (lost(stats(false, 5000, 999)), NO_PROGRESS),
+            (lost(stats(false, 5000, 1000)), PROGRESS),
+            (lost(stats(true, 0, 0)), PROGRESS),
+            (garbled(stats(false, 5000, 5000)), NO_PROGRESS),
+            (garbled(stats(true, 0, 0)), PROGRESS),
+            (refused(ErrorClass::ConnectionLost), NO_PROGRESS),
+        ];
+        for (input, made_progress) in table {
+            assert_eq!(input.made_progress(), made_progress, "{input:?}");
+        }
+    }
+
+    #[test]
+    fn failures_in_a_row_do_not_count_an_unreachable_or_overloaded_server() {
+        let mut machine = Case::new(State::Watch, Input::Done).machine();
+        let table = [
+            (refused(ErrorClass::ServerError), 1),
+            (refused(ErrorClass::Unreachable), 1),
+            (broken(ErrorClass::Overloaded, NO_PROGRESS), 1),
+            (broken(ErrorClass::ConnectionLost, NO_PROGRESS), 2),
+            (Input::Ended(response(NO_PROGRESS)), 3),
+            (broken(ErrorClass::Overloaded, PROGRESS), 0),
+            (broken(ErrorClass::InvalidResponse, NO_PROGRESS), 1),
+            (Input::Ended(response(PROGRESS)), 0),
+        ];
+        for (input, count) in table {
+            machine.failures = machine.count_failures(input);
+            assert_eq!(machine.failures, count, "{input:?}");
+        }
+    }
+
+    /// RE-56 to RE-60
+    #[test]
+    fn a_streamed_list_falls_back_to_a_list_and_permanently_if_the_server_does_not_support_it() {
+        const LIST: (State, FailureAction) = (State::List, FailureAction::Publish);
+        const LIST_FROM_NOW_ON: (State, FailureAction) = (State::List, FailureAction::StopStreaming);
+        const LATER: (State, FailureAction) = (STREAM_LATER, FailureAction::Report);
+        const ASK_NEWEST: (State, FailureAction) = (State::StreamedList, FailureAction::Publish);
+        let after = |input, failures: u32, may_repeat| {
+            let case = Case { failures: failures - 1, may_repeat, ..Case::new(State::StreamedList, input) };
+            let (next, action, _) = case.run();
+            (next, action)
+        };
+        let table = [
+            (ErrorClass::Unreachable, LATER, LATER),
+            (ErrorClass::Overloaded, LATER, LATER),
+            (ErrorClass::Expired, ASK_NEWEST, ASK_NEWEST),
+            (ErrorClass::TooLarge, ASK_NEWEST, ASK_NEWEST),
+            (ErrorClass::OlderVersion, ASK_NEWEST, ASK_NEWEST),
+            (ErrorClass::HistoryChanged, ASK_NEWEST, ASK_NEWEST),
+            (ErrorClass::ConnectionLost, LATER, LATER),
+            (ErrorClass::InvalidResponse, LIST, LIST),
+            (ErrorClass::ServerError, LIST, LIST_FROM_NOW_ON),
+            (ErrorClass::NotFound, LIST, LIST_FROM_NOW_ON),
+            (ErrorClass::Unsupported, LIST_FROM_NOW_ON, LIST_FROM_NOW_ON),
+            (ErrorClass::Other, LIST, LIST_FROM_NOW_ON),
+        ];
+        for (class, unopened, failed) in table {
+            assert_eq!(after(refused(class), 1, true), unopened, "opening: {class:?}");
+            assert_eq!(after(broken(class, PROGRESS), 1, true), failed, "following: {class:?}");
+        }
+        let expired = |failures| after(broken(ErrorClass::Expired, NO_PROGRESS), failures, false);
+        assert_eq!(expired(1), LATER, "a request is repeated at most once in a round");
+        assert_eq!(expired(3), LIST, "after three failures in a row");
+
+        let cleanly = |made_progress, failures| after(Input::Ended(response(made_progress)), failures, true);
+        assert_eq!(cleanly(NO_PROGRESS, 1), LIST);
+        assert_eq!((cleanly(PROGRESS, 1), cleanly(PROGRESS, 3)), (LATER, LIST));
+    }
+}
