@@ -142,7 +142,7 @@ fn write_lines(error: &(dyn StdError + 'static), indent: &str, f: &mut fmt::Form
     let mut before: Option<String> = None;
     for cause in causes(error) {
         advice = advice.or(advice_of(cause));
-        let group = Group::of(cause);
+        let group = ErrorGroup::of(cause);
         let text = group.as_ref().map_or_else(|| text_of(cause), |group| group.headline.clone());
         let nested = match &before {
             None => indent.to_owned(),
@@ -167,12 +167,12 @@ fn write_lines(error: &(dyn StdError + 'static), indent: &str, f: &mut fmt::Form
 }
 
 /// An error that stands for several errors, each with causes of its own.
-struct Group<'a> {
+struct ErrorGroup<'a> {
     headline: String,
     members: Vec<&'a (dyn StdError + 'static)>,
 }
 
-impl<'a> Group<'a> {
+impl<'a> ErrorGroup<'a> {
     fn of(error: &'a (dyn StdError + 'static)) -> Option<Self> {
         if let Some(sync) = error.downcast_ref::<SyncErrors>() {
             return Some(Self::new(sync.headline(), &sync.errors));

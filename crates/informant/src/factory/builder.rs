@@ -7,8 +7,8 @@ use kube::{Client, core::ApiResource};
 use parking_lot::Mutex;
 
 use super::{
-    Shared, SharedInformerFactory,
-    registry::{InformerKey, KindId, Scope},
+    FactoryState, SharedInformerFactory,
+    registry::{InformerKey, KindId, RequestScope},
 };
 use crate::{
     Object,
@@ -51,7 +51,7 @@ pub struct FactoryBuilder {
 pub(super) struct Settings {
     pub(super) cluster: Option<Arc<str>>,
     /// The default scope of requests.
-    pub(super) scope: Scope,
+    pub(super) scope: RequestScope,
     resync: Option<Duration>,
     cut: Vec<FieldPath>,
     never_streams: bool,
@@ -189,7 +189,7 @@ impl FactoryBuilder {
     /// Builds the factory. It sends no request until its informers are started.
     pub fn build(self) -> SharedInformerFactory {
         let Self { client, settings } = self;
-        SharedInformerFactory { shared: Arc::new(Shared { client, settings, registry: Mutex::default() }) }
+        SharedInformerFactory { shared: Arc::new(FactoryState { client, settings, registry: Mutex::default() }) }
     }
 }
 

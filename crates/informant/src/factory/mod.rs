@@ -87,11 +87,11 @@ pub use self::{
 #[doc(alias = "InformerFactory")]
 #[derive(Clone)]
 pub struct SharedInformerFactory {
-    shared: Arc<Shared>,
+    shared: Arc<FactoryState>,
 }
 
 /// State of all clones of a factory. Its registry has a handle of each informer, which keeps the informer running.
-struct Shared {
+struct FactoryState {
     client: Client,
     settings: Settings,
     /// Never held while user code runs or user objects are dropped. The one exception is the installed metrics recorder, which registers

@@ -15,7 +15,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct InformerKey {
     pub(super) kind: KindId,
-    pub(super) scope: Scope,
+    pub(super) scope: RequestScope,
     pub(super) object_type: ObjectType,
     /// True if only metadata is requested from the server.
     pub(super) is_metadata_only: bool,
@@ -30,7 +30,7 @@ pub(super) struct KindId {
 
 /// The objects of a kind that a request covers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Scope {
+pub(super) struct RequestScope {
     /// `None` means all namespaces.
     pub(super) namespace: Option<String>,
     pub(super) labels: String,
@@ -68,7 +68,7 @@ impl InformerKey {
 }
 
 /// Prints the scope as the suffix of an informer's name.
-impl fmt::Display for Scope {
+impl fmt::Display for RequestScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&scope_text(self.namespace.as_deref(), &self.labels, &self.fields))
     }
@@ -185,7 +185,12 @@ mod tests {
 
     fn key(plural: &str) -> InformerKey {
         let kind = KindId { api_version: "v1".into(), plural: plural.into() };
-        InformerKey { kind, scope: Scope::default(), object_type: ObjectType::of::<Key>(), is_metadata_only: false }
+        InformerKey {
+            kind,
+            scope: RequestScope::default(),
+            object_type: ObjectType::of::<Key>(),
+            is_metadata_only: false,
+        }
     }
 
     fn add(registry: &mut Registry, plural: &str) -> SharedInformer<()> {

@@ -7,7 +7,7 @@ use kube::{core::ApiResource, discovery};
 use super::{
     SharedInformerFactory,
     object_type::ObjectType,
-    registry::{InformerKey, KindId, Scope},
+    registry::{InformerKey, KindId, RequestScope},
 };
 use crate::{
     Object, SharedInformer, View,
@@ -50,7 +50,7 @@ struct AnyRequest<'a> {
     source: KubeSource,
     namespaces: Namespaces,
     /// Without namespace.
-    scope: Scope,
+    scope: RequestScope,
     object_type: ObjectType,
     /// Creates the reflector settings for the requested object type.
     make_settings: fn(KubeSource) -> ReflectorSettings,
@@ -181,7 +181,7 @@ impl<'a> AnyRequest<'a> {
         if let Some(cluster) = &settings.cluster {
             source = source.of_cluster(cluster.clone());
         }
-        let scope = Scope { namespace: None, ..settings.scope.clone() };
+        let scope = RequestScope { namespace: None, ..settings.scope.clone() };
         Self { factory, source, namespaces: Namespaces::Default, scope, object_type, make_settings }
     }
 
@@ -222,11 +222,11 @@ impl<'a> AnyRequest<'a> {
     }
 
     fn ask(&self, source: KubeSource, namespace: Option<String>) -> AnyInformer {
-        let Scope { labels, fields, .. } = &self.scope;
+        let RequestScope { labels, fields, .. } = &self.scope;
         let source = source.with_labels(labels.as_str()).with_fields(fields.as_str());
         let key = InformerKey {
             kind: KindId::of(source.resource()),
-            scope: Scope { namespace, ..self.scope.clone() },
+            scope: RequestScope { namespace, ..self.scope.clone() },
             object_type: self.object_type,
             is_metadata_only: source.is_metadata_only(),
         };

@@ -47,11 +47,11 @@ use crate::{
 #[must_use = "a watcher does nothing unless it is polled"]
 pub struct Watcher<O> {
     events: BoxStream<'static, Event<O>>,
-    rules: Rules<O>,
+    rules: EventTranslator<O>,
 }
 
 /// Translates events, without a stream.
-struct Rules<O> {
+struct EventTranslator<O> {
     /// Objects of the initial list until it is complete, then `None`.
     ///
     /// A change or deletion before that changes this map: kube-runtime's store cannot remove an object between `Init` and `InitDone`.
@@ -88,7 +88,7 @@ impl<O: 'static> Subscribe<'_, O, View<O>> {
 
 impl<O: 'static> Watcher<O> {
     fn new(events: BoxStream<'static, Event<O>>) -> Self {
-        Self { events, rules: Rules::default() }
+        Self { events, rules: EventTranslator::default() }
     }
 
     /// Changes the type of the objects. The conversion runs for each event, in the task that polls the stream.
@@ -140,7 +140,7 @@ where
     }
 }
 
-impl<O> Rules<O> {
+impl<O> EventTranslator<O> {
     fn take_pending(&mut self) -> Option<watcher::Event<Cached<O>>> {
         let event = self.pending.pop_front()?;
         if self.pending.is_empty() {
@@ -177,7 +177,7 @@ impl<O> Rules<O> {
     }
 }
 
-impl<O> Default for Rules<O> {
+impl<O> Default for EventTranslator<O> {
     fn default() -> Self {
         Self { initial: Some(BTreeMap::new()), pending: VecDeque::new() }
     }
@@ -218,7 +218,7 @@ impl<O> Stream for Watcher<O> {
 
 impl<O> fmt::Debug for Watcher<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rules { initial, pending } = &self.rules;
+        let EventTranslator { initial, pending } = &self.rules;
         f.debug_struct("Watcher")
             .field("is_ready", &initial.is_none())
             .field("pending", &pending.len())
@@ -252,7 +252,7 @@ mod tests {
     }
 
     fn translate(events: impl IntoIterator<Item = Event<()>>) -> Vec<String> {
-        let mut rules = Rules::default();
+        let mut rules = EventTranslator::default();
         events.into_iter().for_each(|event| rules.apply(event));
         rules.pending.iter().map(|event| format!("{event:?}")).collect()
     }
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn the_memory_of_the_initial_list_is_freed_when_it_was_returned() {
-        let mut rules = Rules::default();
+        let mut rules = EventTranslator::default();
         (0..1000).for_each(|name| rules.apply(added(&name.to_string())));
         rules.apply(Event::Synced);
 

@@ -10,7 +10,7 @@ use futures_util::{StreamExt, future::BoxFuture, stream::BoxStream};
 use kube::core::TypeMeta;
 
 use super::{
-    ListPiece, ListRequest, ListStream, ListWatch, Lookup, LookupRequest, Served, SourceError, WatchPiece,
+    ListPiece, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, Served, SourceError, WatchPiece,
     WatchRequest, WatchStream,
 };
 use crate::object::Erased;
@@ -22,7 +22,7 @@ pub struct AnySource(pub(super) Arc<dyn DynSource>);
 pub(super) trait DynSource: Send + Sync {
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream<Erased>, SourceError>>;
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream<Erased>, SourceError>>;
-    fn look_up(&self, request: LookupRequest) -> BoxFuture<'_, Result<Option<Lookup<Erased>>, SourceError>>;
+    fn look_up(&self, request: LookupRequest) -> BoxFuture<'_, Result<Option<LookupAnswer<Erased>>, SourceError>>;
     fn is_served(&self) -> BoxFuture<'_, Served>;
     fn can_stream_lists(&self) -> bool;
     fn types(&self) -> TypeMeta;
@@ -58,8 +58,8 @@ impl<O: Send + Sync + 'static, L: ListWatch<O>> DynSource for ErasedSource<O, L>
         Box::pin(async move { Ok(erase_all(self.source.watch(request).await?, WatchPiece::erase)) })
     }
 
-    fn look_up(&self, request: LookupRequest) -> BoxFuture<'_, Result<Option<Lookup<Erased>>, SourceError>> {
-        Box::pin(async move { Ok(self.source.look_up(request).await?.map(Lookup::erase)) })
+    fn look_up(&self, request: LookupRequest) -> BoxFuture<'_, Result<Option<LookupAnswer<Erased>>, SourceError>> {
+        Box::pin(async move { Ok(self.source.look_up(request).await?.map(LookupAnswer::erase)) })
     }
 
     fn is_served(&self) -> BoxFuture<'_, Served> {

@@ -23,10 +23,10 @@ use tokio::{
 /// a client.
 #[derive(Clone, Default)]
 pub struct ServerHealth {
-    shared: Arc<Shared>,
+    shared: Arc<HealthState>,
 }
 
-struct Shared {
+struct HealthState {
     reachability: Mutex<Reachability>,
     /// Notified when the server can be reached again, and when the prober is dropped.
     changed: Notify,
@@ -58,7 +58,7 @@ enum Role {
 
 /// The role of the one reflector that retries. When it is dropped, another reflector takes the role.
 pub(crate) struct Prober {
-    shared: Arc<Shared>,
+    shared: Arc<HealthState>,
 }
 
 /// How long to wait before an attempt on a server that cannot be reached.
@@ -181,7 +181,7 @@ impl Reachability {
     }
 }
 
-impl Default for Shared {
+impl Default for HealthState {
     fn default() -> Self {
         Self {
             reachability: Mutex::default(),

@@ -72,6 +72,6 @@ pub(crate) use rules::delays::Delays;
 pub use rules::{delays::Backoff, streaming::StreamingSupport};
 pub use scripted::{LiveObject, ScriptedList, ScriptedSource, ScriptedWatch, SourceHandle};
 pub use source::{
-    Item, ListPiece, ListRequest, ListStream, ListWatch, Lookup, LookupRequest, Served, SourceEvent, WatchPiece,
+    Item, ListPiece, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, Served, SourceEvent, WatchPiece,
     WatchRequest, WatchStream,
 };

@@ -65,7 +65,10 @@ pub trait ListWatch<O>: Send + Sync + 'static {
     /// The reflector calls this after an outage, to check that the source still has the history that the reflector followed, and
     /// when a watch is silent. Default: `Ok(None)`, which means that the source does not support lookups; watches are then resumed without a
     /// check.
-    fn look_up(&self, _request: LookupRequest) -> impl Future<Output = Result<Option<Lookup<O>>, SourceError>> + Send {
+    fn look_up(
+        &self,
+        _request: LookupRequest,
+    ) -> impl Future<Output = Result<Option<LookupAnswer<O>>, SourceError>> + Send {
         async { Ok(None) }
     }
 
@@ -154,7 +157,7 @@ pub struct LookupRequest {
 }
 
 /// The answer to a [`LookupRequest`].
-pub struct Lookup<O> {
+pub struct LookupAnswer<O> {
     /// The version at which the source was read.
     pub version: ResourceVersion,
     /// The object, if the request named one and it exists at that version.
@@ -380,16 +383,16 @@ impl<O> SourceEvent<O> {
     }
 }
 
-impl<O> Lookup<O> {
-    pub(super) fn erase(self) -> Lookup<Erased> {
-        Lookup { version: self.version, object: self.object.map(Item::erase) }
+impl<O> LookupAnswer<O> {
+    pub(super) fn erase(self) -> LookupAnswer<Erased> {
+        LookupAnswer { version: self.version, object: self.object.map(Item::erase) }
     }
 }
 
 /// Writes the request as `L(0, 500)` (version, limit) or `L("", 500, C1)` (version, limit, continue token).
 impl fmt::Display for ListRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "L({}, ", Version(&self.version))?;
+        write!(f, "L({}, ", QuotedVersion(&self.version))?;
         match self.limit {
             None => write!(f, "no limit")?,
             Some(limit) => write!(f, "{limit}")?,
@@ -405,22 +408,22 @@ impl fmt::Display for ListRequest {
 impl fmt::Display for WatchRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = if self.sends_initial_events { "WL" } else { "W" };
-        write!(f, "{verb}({})", Version(&self.version))
+        write!(f, "{verb}({})", QuotedVersion(&self.version))
     }
 }
 
 /// Writes an empty version as `""`.
-struct Version<'a>(&'a ResourceVersion);
+struct QuotedVersion<'a>(&'a ResourceVersion);
 
-impl fmt::Display for Version<'_> {
+impl fmt::Display for QuotedVersion<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() { f.write_str("\"\"") } else { self.0.fmt(f) }
     }
 }
 
-impl<O> fmt::Debug for Lookup<O> {
+impl<O> fmt::Debug for LookupAnswer<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lookup").field("version", &self.version).field("object", &self.object).finish()
+        f.debug_struct("LookupAnswer").field("version", &self.version).field("object", &self.object).finish()
     }
 }
 

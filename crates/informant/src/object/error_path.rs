@@ -13,7 +13,7 @@
 //! walks to the value around it. Usually four beginnings are decoded, about as many as the JSON has bits in its length if the
 //! position is one in another text.
 
-use super::walk::{Member, Walk, Walked};
+use super::walk::{MemberAction, Walk, Walked};
 
 /// Decodes the beginning of an object's JSON and returns the error.
 pub(super) type DecodeBeginning<'a, 'f> = &'f dyn Fn(&'a str) -> Option<serde_json::Error>;
@@ -94,7 +94,7 @@ fn walk_to(byte: usize, walk: &mut Walk<'_>, path: &mut String) -> Walked<()> {
         Some(b'{') => walk.members(|walk, name| {
             let step = format!(".{}", walk.resolve(&name)?);
             take_step(walk, name.start, &step)?;
-            Ok(Member::Keep)
+            Ok(MemberAction::Keep)
         }),
         Some(b'[') => {
             let mut index = 0;

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     FieldPath, Lazy, SyntaxProblem,
-    walk::{Member, Walk, Walked},
+    walk::{MemberAction, Walk, Walked},
 };
 
 /// An object whose fields can be read by their path, because its JSON is at hand.
@@ -119,7 +119,7 @@ fn add_values_in_json(walk: &mut Walk<'_>, names: &[String], values: &mut Vec<St
                 // The scan has checked the value.
                 false => drop(walk.unchecked_value()),
             }
-            Ok(Member::Keep)
+            Ok(MemberAction::Keep)
         }),
         (Some(b'"'), []) => {
             let text = walk.string()?;

@@ -9,7 +9,7 @@ use std::{borrow::Cow, mem, ops::Range};
 use super::{
     DecodeError, Identity, SyntaxProblem, Uid,
     cuts::Cuts,
-    walk::{Member, Walk, Walked},
+    walk::{MemberAction, Walk, Walked},
 };
 use crate::{Key, ResourceVersion};
 
@@ -92,7 +92,7 @@ impl Found<'_> {
 struct Fields<'a> {
     api_version: Option<Cow<'a, str>>,
     kind: Option<Cow<'a, str>>,
-    metadata: Progress,
+    metadata: MetadataProgress,
     name: Option<Cow<'a, str>>,
     namespace: Option<Cow<'a, str>>,
     uid: Option<Cow<'a, str>>,
@@ -102,7 +102,7 @@ struct Fields<'a> {
 }
 
 #[derive(Default, PartialEq, Eq)]
-enum Progress {
+enum MetadataProgress {
     #[default]
     NotSeen,
     Begun,
@@ -123,7 +123,7 @@ enum Trouble {
 type Field = &'static str;
 
 /// Where a string of the identity is stored.
-type Slot<'s, 'a> = &'s mut Option<Cow<'a, str>>;
+type FieldSlot<'s, 'a> = &'s mut Option<Cow<'a, str>>;
 
 /// The name of a JSON type, and the bytes with which its values begin.
 type Shape = (&'static str, &'static [u8]);
@@ -155,7 +155,7 @@ impl<'a> Fields<'a> {
                 _ => walk.value_without(IN_OBJECT, cuts)?,
             }
             match &*name {
-                "apiVersion" | "kind" => Ok(Member::Cut),
+                "apiVersion" | "kind" => Ok(MemberAction::Cut),
                 _ => Ok(cuts.into()),
             }
         })
@@ -163,10 +163,10 @@ impl<'a> Fields<'a> {
 
     fn read_metadata(&mut self, walk: &mut Walk<'a>, keeps_managed_fields: bool, cuts: Option<&Cuts>) -> Walked<()> {
         let Self { metadata, name, namespace, uid, version, labels, trouble, .. } = self;
-        if *metadata != Progress::NotSeen {
+        if *metadata != MetadataProgress::NotSeen {
             return trouble.refuse(walk, Trouble::Duplicate("metadata"), IN_OBJECT);
         }
-        *metadata = Progress::Begun;
+        *metadata = MetadataProgress::Begun;
         if walk.peek() != Some(b'{') {
             return trouble.refuse(walk, Trouble::Expected("metadata", "an object"), IN_OBJECT);
         }
@@ -185,8 +185,8 @@ impl<'a> Fields<'a> {
                     let start = walk.output_len();
                     trouble.read_texts(walk, "metadata.labels", cuts)?;
                     *labels = Some(match cuts.into() {
-                        Member::Keep => start..walk.output_len(),
-                        Member::Cut => 0..0,
+                        MemberAction::Keep => start..walk.output_len(),
+                        MemberAction::Cut => 0..0,
                     });
                 }
                 "annotations" => trouble.read_texts(walk, "metadata.annotations", cuts)?,
@@ -198,13 +198,13 @@ impl<'a> Fields<'a> {
                 "finalizers" => trouble.read_shape(walk, "metadata.finalizers", ARRAY, cuts)?,
                 "managedFields" if !keeps_managed_fields => {
                     walk.value(IN_METADATA)?;
-                    return Ok(Member::Cut);
+                    return Ok(MemberAction::Cut);
                 }
                 _ => walk.value_without(IN_METADATA, cuts)?,
             }
             Ok(cuts.into())
         })?;
-        *metadata = Progress::Complete;
+        *metadata = MetadataProgress::Complete;
         Ok(())
     }
 
@@ -213,7 +213,7 @@ impl<'a> Fields<'a> {
         let name = self.name.as_deref().filter(|name| !name.is_empty())?;
         match &self.namespace {
             Some(namespace) => Some(Key::namespaced(namespace, name)),
-            None if self.metadata == Progress::Complete => Some(Key::cluster_scoped(name)),
+            None if self.metadata == MetadataProgress::Complete => Some(Key::cluster_scoped(name)),
             None => None,
         }
     }
@@ -245,7 +245,7 @@ impl<'a> Fields<'a> {
 
 impl FirstTrouble {
     /// Reads the name of an object or namespace. A slash in it is refused: it would make two keys look alike.
-    fn read_name<'a>(&mut self, walk: &mut Walk<'a>, field: Field, slot: Slot<'_, 'a>) -> Walked<()> {
+    fn read_name<'a>(&mut self, walk: &mut Walk<'a>, field: Field, slot: FieldSlot<'_, 'a>) -> Walked<()> {
         let offset = walk.offset();
         self.read_text(walk, field, slot)?;
         if slot.as_ref().is_some_and(|name| name.contains('/')) {
@@ -255,7 +255,7 @@ impl FirstTrouble {
     }
 
     /// Reads a string of the identity, or `null`.
-    fn read_text<'a>(&mut self, walk: &mut Walk<'a>, field: Field, slot: Slot<'_, 'a>) -> Walked<()> {
+    fn read_text<'a>(&mut self, walk: &mut Walk<'a>, field: Field, slot: FieldSlot<'_, 'a>) -> Walked<()> {
         if slot.is_some() {
             return self.refuse(walk, Trouble::Duplicate(field), IN_METADATA);
         }
@@ -283,7 +283,7 @@ impl FirstTrouble {
                 }
                 match cuts {
                     Some(cuts) => Ok(cuts.below(&walk.resolve(&name)?).into()),
-                    None => Ok(Member::Keep),
+                    None => Ok(MemberAction::Keep),
                 }
             }),
             _ => self.refuse(walk, expected, IN_METADATA),

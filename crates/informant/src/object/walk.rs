@@ -34,7 +34,7 @@ pub(super) struct Span {
 }
 
 /// Whether a member of an object is kept.
-pub(super) enum Member {
+pub(super) enum MemberAction {
     Keep,
     Cut,
 }
@@ -88,7 +88,7 @@ impl<'a> Walk<'a> {
         match self.peek() {
             Some(b'"') => self.skip_string().map(drop),
             Some(b'{' | b'[') if depth > MAX_DEPTH => Err(SyntaxProblem::TooDeep),
-            Some(b'{') => self.members(|walk, _| walk.value(depth + 1).map(|()| Member::Keep)),
+            Some(b'{') => self.members(|walk, _| walk.value(depth + 1).map(|()| MemberAction::Keep)),
             Some(b'[') => self.elements(|walk| walk.value(depth + 1)),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => self.literal("true"),
@@ -126,7 +126,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks over an object, from brace to brace; `member` walks over each member's value.
-    pub(super) fn members(&mut self, mut member: impl FnMut(&mut Self, Span) -> Walked<Member>) -> Walked<()> {
+    pub(super) fn members(&mut self, mut member: impl FnMut(&mut Self, Span) -> Walked<MemberAction>) -> Walked<()> {
         self.at += 1;
         if self.read_if(b'}') {
             return Ok(());
@@ -135,16 +135,16 @@ impl<'a> Walk<'a> {
             let (start, output_start) = (self.at, self.output_len());
             let name = self.name()?;
             let fate = member(self, name)?;
-            if let Member::Cut = fate {
+            if let MemberAction::Cut = fate {
                 self.cut_since(start, output_start)?;
             }
             if !self.read_if(b',') {
-                if let Member::Cut = fate {
+                if let MemberAction::Cut = fate {
                     self.cut_last_comma();
                 }
                 return self.expect(b'}');
             }
-            if let Member::Cut = fate {
+            if let MemberAction::Cut = fate {
                 self.run = self.at;
             }
             self.skip_space();
@@ -386,7 +386,7 @@ impl Walk<'_> {
     }
 }
 
-impl From<Option<&Cuts>> for Member {
+impl From<Option<&Cuts>> for MemberAction {
     fn from(cuts: Option<&Cuts>) -> Self {
         match cuts {
             Some(cuts) if cuts.is_end() => Self::Cut,

@@ -39,7 +39,7 @@ pub struct ProcessFailure {
 
 /// An item of the queue that could not be processed. Its unprocessed changes are retried after a delay.
 #[derive(thiserror::Error)]
-#[error("processing {key} failed (attempt {attempt}); {}", Next(retry_in))]
+#[error("processing {key} failed (attempt {attempt}); {}", RetryNote(retry_in))]
 #[non_exhaustive]
 pub struct ProcessError {
     /// The object.
@@ -53,19 +53,19 @@ pub struct ProcessError {
 }
 
 /// The next step after a failure.
-struct Next<'a>(&'a Option<Duration>);
+struct RetryNote<'a>(&'a Option<Duration>);
 
 /// Calls a user's function, and holds items that it could not process until they are retried.
 pub(super) struct Retrying<O, F> {
     function: F,
     pub(super) backoff: Backoff,
-    pub(super) on_error: Option<OnError>,
+    pub(super) on_error: Option<ErrorCallback>,
     /// Items that wait for their next attempt; they stay in flight.
     held: Vec<Held<O>>,
     failures: HashMap<Key, Failures>,
 }
 
-pub(super) type OnError = Box<dyn Fn(&ProcessError) + Send + Sync>;
+pub(super) type ErrorCallback = Box<dyn Fn(&ProcessError) + Send + Sync>;
 
 struct Held<O> {
     until: Instant,
@@ -163,7 +163,7 @@ impl<O, F: FnMut(&ObjectChanges<O>) -> Result<(), ProcessFailure>> Retrying<O, F
     }
 }
 
-impl fmt::Display for Next<'_> {
+impl fmt::Display for RetryNote<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(delay) => write!(f, "retrying in {} ms", delay.as_millis()),

@@ -57,10 +57,10 @@ use crate::{
 #[doc(alias = "DeltaFIFO")]
 #[doc(alias = "RealFIFO")]
 pub struct Queue<O> {
-    shared: Arc<Shared<O>>,
+    shared: Arc<QueueState<O>>,
 }
 
-struct Shared<O> {
+struct QueueState<O> {
     rules: Mutex<Rules<O>>,
     /// Notified after each change of `rules`.
     changed: Notify,
@@ -310,7 +310,7 @@ impl<O: Send + Sync + 'static> QueueBuilder<O> {
             None => Rules::new(Box::new(DeltaFifo::default()), emits_replaced),
             Some(batch_size) => Rules::new(Box::new(InOrderFifo::new(batch_size)), emits_replaced),
         };
-        Queue { shared: Arc::new(Shared { rules: Mutex::new(rules), changed: Notify::new(), known, name }) }
+        Queue { shared: Arc::new(QueueState { rules: Mutex::new(rules), changed: Notify::new(), known, name }) }
     }
 }
 

@@ -17,14 +17,14 @@ use crate::{
 /// Several informers of one kind as one. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct AnyView {
-    /// Sorted by [`place`](Member::place), without duplicates.
-    pub(super) members: Arc<[Member]>,
+    /// Sorted by [`place`](ViewMember::place), without duplicates.
+    pub(super) members: Arc<[ViewMember]>,
     pub(super) name: Arc<str>,
 }
 
 /// An informer, and the cluster and namespace that it covers.
 #[derive(Clone)]
-pub(super) struct Member {
+pub(super) struct ViewMember {
     /// `None` if the view is one of a single cluster.
     pub(super) cluster: Option<Arc<str>>,
     /// `None` if the informer covers all namespaces.
@@ -32,7 +32,7 @@ pub(super) struct Member {
     pub(super) informer: AnyInformer,
 }
 
-impl Member {
+impl ViewMember {
     /// Sort key: cluster, then namespace.
     fn place(&self) -> (Option<&str>, Option<&str>) {
         (self.cluster.as_deref(), self.namespace.as_deref())
@@ -40,7 +40,7 @@ impl Member {
 }
 
 impl AnyView {
-    pub(super) fn new(mut members: Vec<Member>) -> Result<Self, ViewError> {
+    pub(super) fn new(mut members: Vec<ViewMember>) -> Result<Self, ViewError> {
         members.sort_by(|one, other| one.place().cmp(&other.place()));
         let name = match &members[..] {
             [] => return Err(ViewError::Empty),
@@ -52,7 +52,7 @@ impl AnyView {
 
     /// Creates a view of informers of different namespaces of one cluster.
     pub(crate) fn of_namespaces(informers: Vec<AnyInformer>) -> Result<Self, ViewError> {
-        let mut members: Vec<Member> = Vec::new();
+        let mut members: Vec<ViewMember> = Vec::new();
         for informer in informers {
             let name = || Arc::clone(informer.name());
             let Some(namespace) = informer.namespace().cloned() else {
@@ -66,14 +66,14 @@ impl AnyView {
                 let first = Arc::clone(other.informer.name());
                 return Err(ViewError::SameNamespace { namespace, first, second: name() });
             }
-            members.push(Member { cluster: None, namespace: Some(namespace), informer });
+            members.push(ViewMember { cluster: None, namespace: Some(namespace), informer });
         }
         Self::new(members)
     }
 
     /// Creates a view of views, or informers, of different clusters.
     pub(super) fn of_clusters(views: impl Iterator<Item = Self>) -> Result<Self, ViewError> {
-        let mut members: Vec<Member> = Vec::new();
+        let mut members: Vec<ViewMember> = Vec::new();
         for view in views {
             // All members of such a view belong to one cluster.
             let Some(first) = view.informers().next() else { continue };
@@ -83,7 +83,7 @@ impl AnyView {
                 let (cluster, first) = (Arc::clone(cluster), Arc::clone(other.informer.name()));
                 return Err(ViewError::SameCluster { cluster, first, second: name() });
             }
-            let of_cluster = |member: &Member| Member { cluster: Some(Arc::clone(cluster)), ..member.clone() };
+            let of_cluster = |member: &ViewMember| ViewMember { cluster: Some(Arc::clone(cluster)), ..member.clone() };
             members.extend(view.members.iter().map(of_cluster));
         }
         Self::new(members)
@@ -92,7 +92,7 @@ impl AnyView {
     /// Returns the members of one cluster, as a view of that cluster.
     pub(super) fn cluster(&self, name: &str) -> Option<Self> {
         let of_cluster = self.members.iter().filter(|member| member.cluster.as_deref() == Some(name));
-        Self::new(of_cluster.map(|member| Member { cluster: None, ..member.clone() }).collect()).ok()
+        Self::new(of_cluster.map(|member| ViewMember { cluster: None, ..member.clone() }).collect()).ok()
     }
 
     pub(super) fn informers(&self) -> impl ExactSizeIterator<Item = &AnyInformer> {
@@ -145,6 +145,6 @@ impl AnyView {
 impl From<AnyInformer> for AnyView {
     fn from(informer: AnyInformer) -> Self {
         let (name, namespace) = (Arc::clone(informer.name()), informer.namespace().cloned());
-        Self { members: Arc::new([Member { cluster: None, namespace, informer }]), name }
+        Self { members: Arc::new([ViewMember { cluster: None, namespace, informer }]), name }
     }
 }

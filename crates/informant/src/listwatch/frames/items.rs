@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{DEFAULT_LIMIT, FrameError, FramePart, body::Body};
+use super::{DEFAULT_LIMIT, FrameError, FramePart, body_buffer::BodyBuffer};
 use crate::{ResourceVersion, object::ValueEnd};
 
 /// Cuts the body of a list into its items while it arrives; see the [module's page](super) for an example.
@@ -17,7 +17,7 @@ use crate::{ResourceVersion, object::ValueEnd};
 /// [`ListPart::End`] has been checked.
 #[derive(Debug)]
 pub struct ListCutter {
-    body: Body,
+    body: BodyBuffer,
     place: Place,
     /// Within a name, a value or an item, which `place` expects: the search for its end.
     value_end: Option<ValueEnd>,
@@ -92,7 +92,7 @@ impl ListCutter {
     /// Creates a cutter for items, and other fields of a list, of up to `limit` bytes each.
     pub fn with_limit(limit: usize) -> Self {
         Self {
-            body: Body::with_limit(limit),
+            body: BodyBuffer::with_limit(limit),
             place: Place::Start,
             value_end: None,
             head: ListHead::default(),

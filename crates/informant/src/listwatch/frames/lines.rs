@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 
-use super::{DEFAULT_LIMIT, FrameError, FramePart, body::Body};
+use super::{DEFAULT_LIMIT, FrameError, FramePart, body_buffer::BodyBuffer};
 
 /// Cuts a body into lines at each line feed.
 ///
@@ -25,7 +25,7 @@ use super::{DEFAULT_LIMIT, FrameError, FramePart, body::Body};
 /// ```
 #[derive(Debug)]
 pub struct LineCutter {
-    body: Body,
+    body: BodyBuffer,
 }
 
 impl LineCutter {
@@ -36,7 +36,7 @@ impl LineCutter {
 
     /// Creates a cutter for lines of up to `limit` bytes.
     pub fn with_limit(limit: usize) -> Self {
-        Self { body: Body::with_limit(limit) }
+        Self { body: BodyBuffer::with_limit(limit) }
     }
 
     /// Adds the next chunk of the body. Call [`next`](Self::next) until it returns `None` before: otherwise the remaining bytes are copied.

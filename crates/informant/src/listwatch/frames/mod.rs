@@ -28,7 +28,7 @@
 //! # Ok::<(), informant::listwatch::frames::FrameError>(())
 //! ```
 
-mod body;
+mod body_buffer;
 mod error;
 mod event;
 mod items;

@@ -23,7 +23,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 
 use super::{
-    Item, ListPiece, ListRequest, ListStream, ListWatch, Lookup, LookupRequest, Served, SourceError, WatchPiece,
+    Item, ListPiece, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, Served, SourceError, WatchPiece,
     WatchRequest, WatchStream,
     any_source::AnySource,
     frames::{ListCutter, ListPart},
@@ -276,7 +276,7 @@ impl<O> ListWatch<O> for KubeSource {
     }
 
     /// Lists by name, which needs no other permission than `list`.
-    async fn look_up(&self, request: LookupRequest) -> Result<Option<Lookup<O>>, SourceError> {
+    async fn look_up(&self, request: LookupRequest) -> Result<Option<LookupAnswer<O>>, SourceError> {
         let body = self.send(self.lookup_request(&request)?).await?;
         let mut cutter = ListCutter::default();
         cutter.push(body.collect_bytes().await.map_err(answer::failed)?);
@@ -289,7 +289,7 @@ impl<O> ListWatch<O> for KubeSource {
         }
         cutter.finish()?;
         let object = object.filter(|_| request.key.is_some());
-        Ok((!version.is_empty()).then_some(Lookup { version, object }))
+        Ok((!version.is_empty()).then_some(LookupAnswer { version, object }))
     }
 
     /// Asks the server's discovery API.

@@ -16,7 +16,7 @@ use tracing::debug;
 
 use super::{
     super::{
-        Lookup, LookupRequest, SourceError,
+        LookupAnswer, LookupRequest, SourceError,
         error::Chain,
         rules::{anchors::Anchor, error_class::ErrorClass},
     },
@@ -233,7 +233,9 @@ impl Reflector {
         let idle_timeout = self.settings.idle_timeout;
         let request = LookupRequest { key: key.cloned(), version };
         let found = timeout(idle_timeout, self.settings.source.look_up(request)).await;
-        let Some(Lookup { version, object }) = found.map_err(|_| SourceError::Silent { after: idle_timeout })?? else {
+        let Some(LookupAnswer { version, object }) =
+            found.map_err(|_| SourceError::Silent { after: idle_timeout })??
+        else {
             return Ok(None);
         };
         let object = object.and_then(|object| self.decoder.identify(&object));

@@ -20,7 +20,7 @@ use super::{
         quarantine::Entries,
         rules::{
             error_class::ErrorClass,
-            state::{FailureAction, Input, Request, State, WatchStats},
+            state::{FailureAction, Input, ReflectorState, Request, WatchStats},
         },
     },
     Reflector, ReflectorSettings,
@@ -59,20 +59,20 @@ impl Reflector {
         let mut last_failure = None;
         loop {
             let done = match self.machine.state() {
-                State::CheckingKind => Ok(self.check_kind().await),
-                State::CheckingHistory { before: Request::Watch } => {
+                ReflectorState::CheckingKind => Ok(self.check_kind().await),
+                ReflectorState::CheckingHistory { before: Request::Watch } => {
                     let checked = self.check_history_after_outage().await;
                     checked.map(|()| Input::Done).map_err(|error| Failure::refused(Operation::CheckHistory, error))
                 }
-                State::CheckingHistory { before: Request::List | Request::StreamedList } => {
+                ReflectorState::CheckingHistory { before: Request::List | Request::StreamedList } => {
                     // A history change is noted in `self` for the next list. Any other result does not matter for a list.
                     let _ = self.check_history_after_outage().await;
                     Ok(Input::Done)
                 }
-                State::StreamedList => self.stream(&mut stream).await,
-                State::List => self.list().await,
-                State::Watch => Err(self.watch(stream.take()).await),
-                State::Backoff { .. } | State::KindGone => {
+                ReflectorState::StreamedList => self.stream(&mut stream).await,
+                ReflectorState::List => self.list().await,
+                ReflectorState::Watch => Err(self.watch(stream.take()).await),
+                ReflectorState::Backoff { .. } | ReflectorState::KindGone => {
                     if let Some(failure) = last_failure.take() {
                         self.wait(failure).await;
                     }
@@ -107,7 +107,8 @@ impl Reflector {
         };
         let Failure { operation, error, .. } = failure?;
         // A watch that opened and broke at once is a failed attempt.
-        if operation == Operation::Watch && self.machine.state() == (State::Backoff { before: Request::Watch }) {
+        if operation == Operation::Watch && self.machine.state() == (ReflectorState::Backoff { before: Request::Watch })
+        {
             self.contact.attempt_failed(error.class());
         }
         let error = self.failed(operation, error);

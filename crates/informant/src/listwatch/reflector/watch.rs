@@ -16,7 +16,7 @@ use tracing::{debug, trace, warn};
 
 use super::{
     super::{
-        Lookup, LookupRequest, Operation, Quarantined, SourceError,
+        LookupAnswer, LookupRequest, Operation, Quarantined, SourceError,
         frames::EventType,
         rules::{
             silence::{Silence, SilenceStep, VersionAnswer},
@@ -370,7 +370,7 @@ impl Reflector {
 }
 
 /// The answer of the source to the question for its version.
-type Answer = Result<Option<Lookup<Erased>>, SourceError>;
+type Answer = Result<Option<LookupAnswer<Erased>>, SourceError>;
 
 type Question = BoxFuture<'static, Answer>;
 

@@ -24,13 +24,13 @@ use tokio::time::Instant;
 /// The examination of a silent watch.
 #[derive(Debug)]
 pub(crate) struct Silence {
-    state: State,
+    state: WatchSilence,
     /// The longest pause between two bookmarks of a healthy watch.
     interval: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum WatchSilence {
     /// No bytes have arrived since the last ones, which is normal until this time.
     Quiet {
         until: Instant,
@@ -87,64 +87,64 @@ impl Silence {
     /// Begins to examine a watch that was opened now. `interval` is the longest known pause between two bookmarks.
     pub(crate) fn new(now: Instant, interval: Option<Duration>) -> Self {
         let interval = interval.unwrap_or_default().max(USUAL_INTERVAL);
-        Self { state: State::Quiet { until: now + interval + TOLERANCE }, interval }
+        Self { state: WatchSilence::Quiet { until: now + interval + TOLERANCE }, interval }
     }
 
     /// Starts the interval again after received bytes.
     pub(crate) fn reset(&mut self, now: Instant) {
-        if self.state != State::Off {
-            self.state = State::Quiet { until: now + self.interval + TOLERANCE };
+        if self.state != WatchSilence::Off {
+            self.state = WatchSilence::Quiet { until: now + self.interval + TOLERANCE };
         }
     }
 
     /// Returns when to call [`wake`](Self::wake), if no bytes or answer arrive before.
     pub(crate) fn wakes_at(&self) -> Option<Instant> {
         match self.state {
-            State::Quiet { until } | State::Behind { until } => Some(until),
-            State::Unanswered { ask_at } => Some(ask_at),
-            State::Asked { .. } | State::Off => None,
+            WatchSilence::Quiet { until } | WatchSilence::Behind { until } => Some(until),
+            WatchSilence::Unanswered { ask_at } => Some(ask_at),
+            WatchSilence::Asked { .. } | WatchSilence::Off => None,
         }
     }
 
     /// Decides the next step at a time that [`wakes_at`](Self::wakes_at) returned.
     pub(crate) fn wake(&mut self, now: Instant) -> SilenceStep {
         match self.state {
-            State::Quiet { until } if until <= now => {
-                self.state = State::Asked { at: now, is_again: false };
+            WatchSilence::Quiet { until } if until <= now => {
+                self.state = WatchSilence::Asked { at: now, is_again: false };
                 SilenceStep::Ask
             }
-            State::Unanswered { ask_at } if ask_at <= now => {
-                self.state = State::Asked { at: now, is_again: true };
+            WatchSilence::Unanswered { ask_at } if ask_at <= now => {
+                self.state = WatchSilence::Asked { at: now, is_again: true };
                 SilenceStep::Ask
             }
-            State::Behind { until } if until <= now => SilenceStep::Reopen,
-            State::Quiet { .. }
-            | State::Unanswered { .. }
-            | State::Behind { .. }
-            | State::Asked { .. }
-            | State::Off => SilenceStep::Nothing,
+            WatchSilence::Behind { until } if until <= now => SilenceStep::Reopen,
+            WatchSilence::Quiet { .. }
+            | WatchSilence::Unanswered { .. }
+            | WatchSilence::Behind { .. }
+            | WatchSilence::Asked { .. }
+            | WatchSilence::Off => SilenceStep::Nothing,
         }
     }
 
     /// Decides the next step after the server answered, or did not in time.
     pub(crate) fn answer(&mut self, now: Instant, answer: VersionAnswer) -> SilenceStep {
-        let State::Asked { at, is_again } = self.state else { return SilenceStep::Nothing };
+        let WatchSilence::Asked { at, is_again } = self.state else { return SilenceStep::Nothing };
         match answer {
             VersionAnswer::Nothing => {
-                self.state = State::Unanswered { ask_at: now + TOLERANCE };
+                self.state = WatchSilence::Unanswered { ask_at: now + TOLERANCE };
                 SilenceStep::ReportStale
             }
             VersionAnswer::Unsupported => {
-                self.state = State::Off;
+                self.state = WatchSilence::Off;
                 SilenceStep::Nothing
             }
             VersionAnswer::Same | VersionAnswer::Newer if is_again => SilenceStep::Reopen,
             VersionAnswer::Same => {
-                self.state = State::Quiet { until: now + self.interval + TOLERANCE };
+                self.state = WatchSilence::Quiet { until: now + self.interval + TOLERANCE };
                 SilenceStep::Confirm(at)
             }
             VersionAnswer::Newer => {
-                self.state = State::Behind { until: now + self.interval };
+                self.state = WatchSilence::Behind { until: now + self.interval };
                 SilenceStep::Nothing
             }
         }

@@ -107,7 +107,7 @@ use super::{
 
 /// What a reflector does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ReflectorState {
     /// It asks the source whether it serves the kind, because a list failed with 404.
     CheckingKind,
     /// It checks whether the server still has the history that the reflector followed, if there was an outage.
@@ -173,7 +173,7 @@ pub(crate) struct WatchStats {
 
 /// Whether the source serves the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum KindPresence {
     Present,
     /// A list failed with 404.
     InDoubt,
@@ -186,8 +186,8 @@ enum Kind {
 /// The state of a reflector, and what it remembers from earlier states.
 #[derive(Debug)]
 pub(crate) struct StateMachine {
-    state: State,
-    kind: Kind,
+    state: ReflectorState,
+    kind: KindPresence,
     /// True if a request may still be repeated at once.
     may_repeat: bool,
     /// The number of streamed lists in a row, or of watches and checks in a row, that failed.
@@ -216,8 +216,8 @@ const LONGEST_RELIST_DELAY: Duration = Duration::from_secs(1);
 impl StateMachine {
     pub(crate) fn new(backoff: Backoff, retries_server_errors_for: Duration) -> Self {
         Self {
-            state: State::CheckingHistory { before: Request::List },
-            kind: Kind::Present,
+            state: ReflectorState::CheckingHistory { before: Request::List },
+            kind: KindPresence::Present,
             may_repeat: true,
             failures: 0,
             window: RetryWindow::new(retries_server_errors_for),
@@ -226,13 +226,13 @@ impl StateMachine {
         }
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> ReflectorState {
         self.state
     }
 
     /// Enters the next state. Returns what to do about the failure, if the input is one.
     pub(crate) fn next(&mut self, input: Input, resume: &mut Resume, now: Instant) -> FailureAction {
-        use self::{ErrorClass as E, FailureAction as Action, Input::*, Request as Before, State::*};
+        use self::{ErrorClass as E, FailureAction as Action, Input::*, ReflectorState::*, Request as Before};
 
         if let (Watch, Ended(stats) | Failed(_, Some(stats))) = (self.state, input)
             && (stats.has_moved || stats.since_opened >= STEADY)
@@ -293,9 +293,9 @@ impl StateMachine {
                 (List, Action::Publish)
             }
             (List, Ended(_) | Failed(..)) => match (self.kind, self.next_kind(input)) {
-                (Kind::Denied, Kind::Gone) => (KindGone, Action::DeleteObjects),
-                (Kind::Gone, _) => (KindGone, Action::Report),
-                (Kind::Present | Kind::InDoubt | Kind::Denied, _) => relist,
+                (KindPresence::Denied, KindPresence::Gone) => (KindGone, Action::DeleteObjects),
+                (KindPresence::Gone, _) => (KindGone, Action::Report),
+                (KindPresence::Present | KindPresence::InDoubt | KindPresence::Denied, _) => relist,
             },
 
             (Watch, Done | NotSupported) => (Watch, Action::Nothing),
@@ -313,7 +313,9 @@ impl StateMachine {
             // Failures within a watch are reported only if they last.
             (Watch, Ended(_) | Failed(_, Some(_))) => (Backoff { before: Before::List }, Action::Publish),
 
-            (Backoff { before: Before::List }, _) if self.kind == Kind::InDoubt => (CheckingKind, Action::Nothing),
+            (Backoff { before: Before::List }, _) if self.kind == KindPresence::InDoubt => {
+                (CheckingKind, Action::Nothing)
+            }
             (Backoff { before: Before::List } | KindGone, _) => check_before(Before::List),
             (Backoff { before: Before::StreamedList }, _) => (StreamedList, Action::Nothing),
             (Backoff { before: Before::Watch }, _) => check_before(Before::Watch),
@@ -337,29 +339,33 @@ impl StateMachine {
         // Whether a server that cannot be reached or is overloaded supports watches is unknown.
         let is_unclear = matches!(input, Input::Failed(ErrorClass::Unreachable | ErrorClass::Overloaded, _));
         match self.state {
-            State::Watch | State::CheckingHistory { before: Request::Watch } => match input.made_progress() {
-                true => 0,
-                false => self.failures + u32::from(is_failure && !is_unclear),
-            },
-            State::StreamedList if is_failure => self.failures + 1,
-            State::Backoff { before: Request::StreamedList | Request::Watch } => self.failures,
-            State::StreamedList
-            | State::List
-            | State::CheckingKind
-            | State::CheckingHistory { before: Request::List | Request::StreamedList }
-            | State::Backoff { before: Request::List }
-            | State::KindGone => 0,
+            ReflectorState::Watch | ReflectorState::CheckingHistory { before: Request::Watch } => {
+                match input.made_progress() {
+                    true => 0,
+                    false => self.failures + u32::from(is_failure && !is_unclear),
+                }
+            }
+            ReflectorState::StreamedList if is_failure => self.failures + 1,
+            ReflectorState::Backoff { before: Request::StreamedList | Request::Watch } => self.failures,
+            ReflectorState::StreamedList
+            | ReflectorState::List
+            | ReflectorState::CheckingKind
+            | ReflectorState::CheckingHistory { before: Request::List | Request::StreamedList }
+            | ReflectorState::Backoff { before: Request::List }
+            | ReflectorState::KindGone => 0,
         }
     }
 
-    fn next_kind(&self, input: Input) -> Kind {
+    fn next_kind(&self, input: Input) -> KindPresence {
         match (self.kind, self.state, input) {
-            (_, State::List | State::StreamedList, Input::Done) => Kind::Present,
-            (Kind::Present, State::List, Input::Failed(ErrorClass::NotFound, _)) => Kind::InDoubt,
-            (Kind::InDoubt, State::CheckingKind, Input::NotSupported) => Kind::Denied,
-            (Kind::Denied, State::List, Input::Failed(ErrorClass::NotFound, _)) => Kind::Gone,
+            (_, ReflectorState::List | ReflectorState::StreamedList, Input::Done) => KindPresence::Present,
+            (KindPresence::Present, ReflectorState::List, Input::Failed(ErrorClass::NotFound, _)) => {
+                KindPresence::InDoubt
+            }
+            (KindPresence::InDoubt, ReflectorState::CheckingKind, Input::NotSupported) => KindPresence::Denied,
+            (KindPresence::Denied, ReflectorState::List, Input::Failed(ErrorClass::NotFound, _)) => KindPresence::Gone,
             // The kind may have been installed after the source's answer.
-            (Kind::Denied, State::List, Input::Failed(..)) => Kind::InDoubt,
+            (KindPresence::Denied, ReflectorState::List, Input::Failed(..)) => KindPresence::InDoubt,
             (kind, ..) => kind,
         }
     }
@@ -431,21 +437,25 @@ mod tests {
         ("other", ErrorClass::Other),
     ];
 
-    const STATES: [(&str, State); 10] = [
-        ("checking kind", State::CheckingKind),
-        ("checking history (list)", State::CheckingHistory { before: Request::List }),
-        ("checking history (streamed list)", State::CheckingHistory { before: Request::StreamedList }),
-        ("checking history (watch)", State::CheckingHistory { before: Request::Watch }),
-        ("streamed list", State::StreamedList),
-        ("list", State::List),
-        ("watch", State::Watch),
-        ("backoff (list)", State::Backoff { before: Request::List }),
-        ("backoff (streamed list)", State::Backoff { before: Request::StreamedList }),
-        ("backoff (watch)", State::Backoff { before: Request::Watch }),
+    const STATES: [(&str, ReflectorState); 10] = [
+        ("checking kind", ReflectorState::CheckingKind),
+        ("checking history (list)", ReflectorState::CheckingHistory { before: Request::List }),
+        ("checking history (streamed list)", ReflectorState::CheckingHistory { before: Request::StreamedList }),
+        ("checking history (watch)", ReflectorState::CheckingHistory { before: Request::Watch }),
+        ("streamed list", ReflectorState::StreamedList),
+        ("list", ReflectorState::List),
+        ("watch", ReflectorState::Watch),
+        ("backoff (list)", ReflectorState::Backoff { before: Request::List }),
+        ("backoff (streamed list)", ReflectorState::Backoff { before: Request::StreamedList }),
+        ("backoff (watch)", ReflectorState::Backoff { before: Request::Watch }),
     ];
 
-    const KINDS: [(&str, Kind); 4] =
-        [("present", Kind::Present), ("in doubt", Kind::InDoubt), ("denied", Kind::Denied), ("gone", Kind::Gone)];
+    const KINDS: [(&str, KindPresence); 4] = [
+        ("present", KindPresence::Present),
+        ("in doubt", KindPresence::InDoubt),
+        ("denied", KindPresence::Denied),
+        ("gone", KindPresence::Gone),
+    ];
 
     const ACTIONS: [(&str, FailureAction); 5] = [
         ("", FailureAction::Nothing),
@@ -475,9 +485,9 @@ mod tests {
     /// A situation in which an input arrives.
     #[derive(Clone, Copy, Debug)]
     struct Case {
-        state: State,
+        state: ReflectorState,
         input: Input,
-        kind: Kind,
+        kind: KindPresence,
         /// The number of failures in a row before this input.
         failures: u32,
         may_repeat: bool,
@@ -488,8 +498,8 @@ mod tests {
     }
 
     impl Case {
-        fn new(state: State, input: Input) -> Self {
-            let (kind, failures, may_repeat) = (Kind::Present, 0, true);
+        fn new(state: ReflectorState, input: Input) -> Self {
+            let (kind, failures, may_repeat) = (KindPresence::Present, 0, true);
             Self {
                 state,
                 input,
@@ -536,7 +546,7 @@ mod tests {
         }
 
         /// Returns the next state, the action and the next kind.
-        fn run(&self) -> (State, FailureAction, Kind) {
+        fn run(&self) -> (ReflectorState, FailureAction, KindPresence) {
             let mut machine = self.machine();
             let action = machine.next(self.input, &mut self.resume(), Instant::now());
             (machine.state, action, machine.kind)
@@ -567,7 +577,10 @@ mod tests {
 
         fn fits_condition(&self, words: &str) -> bool {
             let is_ignored = matches!(self.input, Input::Failed(ErrorClass::Unreachable | ErrorClass::Overloaded, _));
-            let is_watch = matches!(self.state, State::Watch | State::CheckingHistory { before: Request::Watch });
+            let is_watch = matches!(
+                self.state,
+                ReflectorState::Watch | ReflectorState::CheckingHistory { before: Request::Watch }
+            );
             let failures = match self.input.made_progress() {
                 true if is_watch => 0,
                 true | false => self.failures + u32::from(!(is_watch && is_ignored)),
@@ -586,8 +599,8 @@ mod tests {
         }
     }
 
-    fn state(word: &str) -> State {
-        if word == "kind gone" { State::KindGone } else { value(&STATES, word) }
+    fn state(word: &str) -> ReflectorState {
+        if word == "kind gone" { ReflectorState::KindGone } else { value(&STATES, word) }
     }
 
     fn stats(has_moved: bool, asked: u64, opened: u64) -> WatchStats {
@@ -610,7 +623,7 @@ mod tests {
     fn each_row_of_the_state_table_is_what_the_state_machine_does() {
         let rows = rows("| state | input | if | next state | failure |");
         let mut uses = vec![0; rows.len()];
-        let states = STATES.map(|(_, state)| state).into_iter().chain([State::KindGone]);
+        let states = STATES.map(|(_, state)| state).into_iter().chain([ReflectorState::KindGone]);
         let inputs = states.flat_map(|state| inputs().into_iter().map(move |input| Case::new(state, input)));
 
         for input in inputs {
@@ -636,7 +649,7 @@ mod tests {
         let rows = rows("| kind | state | input | next kind |");
         let mut uses = vec![0; rows.len()];
 
-        let states = STATES.map(|(_, state)| state).into_iter().chain([State::KindGone]);
+        let states = STATES.map(|(_, state)| state).into_iter().chain([ReflectorState::KindGone]);
         let inputs = states.flat_map(|state| inputs().into_iter().map(move |input| Case::new(state, input)));
         for case in inputs.flat_map(|input| KINDS.map(|(_, kind)| Case { kind, ..input })) {
             let is_kind = |word: &str| word == "any" || value(&KINDS, word) == case.kind;
@@ -676,7 +689,7 @@ mod tests {
                 };
                 let position = rows.iter().position(fits).expect("a row for each error");
                 uses[position] += 1;
-                let mut machine = Case::new(State::List, Input::Done).machine();
+                let mut machine = Case::new(ReflectorState::List, Input::Done).machine();
                 let now = Instant::now();
                 let delay = [(); 2].map(|()| {
                     machine.has_relisted_at_once = !is_first;
@@ -694,7 +707,7 @@ mod tests {
         for (response, is_reset) in
             [(stats(false, 9999, 9999), false), (stats(false, 10_000, 10_000), true), (stats(true, 0, 0), true)]
         {
-            let case = Case::new(State::Watch, Input::Failed(ErrorClass::Expired, Some(response)));
+            let case = Case::new(ReflectorState::Watch, Input::Failed(ErrorClass::Expired, Some(response)));
             let mut machine = case.machine();
             let first = machine.delay(ErrorClass::HistoryChanged, false, None, Instant::now());
             machine.next(case.input, &mut case.resume(), Instant::now());
@@ -707,16 +720,16 @@ mod tests {
     fn a_backoff_lasts_at_least_as_long_as_the_server_asks_for() {
         let retry_after = Some(Duration::from_secs(5));
         for is_starting in [false, true] {
-            let mut machine = Case::new(State::List, Input::Done).machine();
+            let mut machine = Case::new(ReflectorState::List, Input::Done).machine();
             let delay = machine.delay(ErrorClass::Overloaded, is_starting, retry_after, Instant::now());
             assert_eq!(delay, Duration::from_secs(5), "{is_starting}");
         }
     }
 
-    const REOPEN: State = State::CheckingHistory { before: Request::Watch };
-    const REOPEN_LATER: State = State::Backoff { before: Request::Watch };
-    const RELIST: State = State::Backoff { before: Request::List };
-    const STREAM_LATER: State = State::Backoff { before: Request::StreamedList };
+    const REOPEN: ReflectorState = ReflectorState::CheckingHistory { before: Request::Watch };
+    const REOPEN_LATER: ReflectorState = ReflectorState::Backoff { before: Request::Watch };
+    const RELIST: ReflectorState = ReflectorState::Backoff { before: Request::List };
+    const STREAM_LATER: ReflectorState = ReflectorState::Backoff { before: Request::StreamedList };
 
     fn response(made_progress: bool) -> WatchStats {
         stats(made_progress, 0, 0)
@@ -731,12 +744,12 @@ mod tests {
     }
 
     /// Returns what follows an input, which is the failure of this number in a row if it is one.
-    fn after(state: State, input: Input, failures: u32) -> State {
+    fn after(state: ReflectorState, input: Input, failures: u32) -> ReflectorState {
         Case { failures: failures.saturating_sub(1), ..Case::new(state, input) }.run().0
     }
 
-    fn after_watch(input: Input) -> State {
-        after(State::Watch, input, 1)
+    fn after_watch(input: Input) -> ReflectorState {
+        after(ReflectorState::Watch, input, 1)
     }
 
     /// RE-35, RE-36
@@ -774,7 +787,7 @@ mod tests {
     /// RE-42
     #[test]
     fn a_server_error_in_a_watch_is_retried_only_within_the_retry_window() {
-        let server_error = Case::new(State::Watch, broken(ErrorClass::ServerError, PROGRESS));
+        let server_error = Case::new(ReflectorState::Watch, broken(ErrorClass::ServerError, PROGRESS));
         let after = |has_window| Case { has_window, ..server_error }.run().0;
         assert_eq!((after(false), after(true)), (RELIST, REOPEN_LATER));
     }
@@ -782,11 +795,11 @@ mod tests {
     #[test]
     fn failed_watches_in_a_row_lead_to_a_list_unless_the_server_is_unreachable_or_overloaded() {
         for class in [ErrorClass::ConnectionLost, ErrorClass::ServerError] {
-            let after = |failures| after(State::Watch, refused(class), failures);
+            let after = |failures| after(ReflectorState::Watch, refused(class), failures);
             assert_eq!((after(4), after(5)), (REOPEN_LATER, RELIST), "{class:?}");
         }
         for class in [ErrorClass::Unreachable, ErrorClass::Overloaded] {
-            assert_eq!(after(State::Watch, refused(class), 1000), REOPEN_LATER, "{class:?}");
+            assert_eq!(after(ReflectorState::Watch, refused(class), 1000), REOPEN_LATER, "{class:?}");
         }
     }
 
@@ -823,7 +836,7 @@ mod tests {
 
     #[test]
     fn failures_in_a_row_do_not_count_an_unreachable_or_overloaded_server() {
-        let mut machine = Case::new(State::Watch, Input::Done).machine();
+        let mut machine = Case::new(ReflectorState::Watch, Input::Done).machine();
         let table = [
             (refused(ErrorClass::ServerError), 1),
             (refused(ErrorClass::Unreachable), 1),
@@ -843,12 +856,12 @@ mod tests {
     /// RE-56 to RE-60
     #[test]
     fn a_streamed_list_falls_back_to_a_list_and_permanently_if_the_server_does_not_support_it() {
-        const LIST: (State, FailureAction) = (State::List, FailureAction::Publish);
-        const LIST_FROM_NOW_ON: (State, FailureAction) = (State::List, FailureAction::StopStreaming);
-        const LATER: (State, FailureAction) = (STREAM_LATER, FailureAction::Report);
-        const ASK_NEWEST: (State, FailureAction) = (State::StreamedList, FailureAction::Publish);
+        const LIST: (ReflectorState, FailureAction) = (ReflectorState::List, FailureAction::Publish);
+        const LIST_FROM_NOW_ON: (ReflectorState, FailureAction) = (ReflectorState::List, FailureAction::StopStreaming);
+        const LATER: (ReflectorState, FailureAction) = (STREAM_LATER, FailureAction::Report);
+        const ASK_NEWEST: (ReflectorState, FailureAction) = (ReflectorState::StreamedList, FailureAction::Publish);
         let after = |input, failures: u32, may_repeat| {
-            let case = Case { failures: failures - 1, may_repeat, ..Case::new(State::StreamedList, input) };
+            let case = Case { failures: failures - 1, may_repeat, ..Case::new(ReflectorState::StreamedList, input) };
             let (next, action, _) = case.run();
             (next, action)
         };

@@ -18,7 +18,7 @@ use super::{
         source::ItemContent,
     },
     ScriptedList, ScriptedSource,
-    timeline::{Change, Content, Cursor, Next, State, Timeline},
+    timeline::{ChangeKind, Cursor, NextEvent, ObjectContent, ObjectState, Timeline},
 };
 use crate::{
     Key, ResourceVersion,
@@ -65,11 +65,11 @@ mod sealed {
 /// A [`LiveObject`], read. It is public in name only.
 pub enum Given<O> {
     Key(Key),
-    Object(Identity, Body<O>),
+    Object(Identity, GivenContent<O>),
 }
 
 /// The content of a given object. It is public in name only.
-pub struct Body<O>(Content<O>);
+pub struct GivenContent<O>(ObjectContent<O>);
 
 impl<O: Send + Sync + 'static> SourceHandle<O> {
     pub(super) fn new(source: ScriptedSource<O>, live: Arc<Live<O>>) -> Self {
@@ -95,13 +95,13 @@ impl<O: Send + Sync + 'static> SourceHandle<O> {
     /// version.
     #[track_caller]
     pub fn added(&self, object: impl LiveObject<O>) -> ResourceVersion {
-        self.change(Change::Added, object)
+        self.change(ChangeKind::Added, object)
     }
 
     /// Replaces an object and sends a `MODIFIED` event to each watch. Returns the object's new version.
     #[track_caller]
     pub fn modified(&self, object: impl LiveObject<O>) -> ResourceVersion {
-        self.change(Change::Modified, object)
+        self.change(ChangeKind::Modified, object)
     }
 
     /// Removes an object and sends a `DELETED` event to each watch. The argument is the object's final state, or only its key,
@@ -112,7 +112,7 @@ impl<O: Send + Sync + 'static> SourceHandle<O> {
     /// If only a key is given, and no object has it.
     #[track_caller]
     pub fn deleted(&self, object: impl LiveObject<O>) -> ResourceVersion {
-        self.change(Change::Deleted, object)
+        self.change(ChangeKind::Deleted, object)
     }
 
     /// Sends a bookmark to each watch: all events up to this version have been sent.
@@ -141,13 +141,13 @@ impl<O: Send + Sync + 'static> SourceHandle<O> {
     }
 
     #[track_caller]
-    fn change(&self, change: Change, object: impl LiveObject<O>) -> ResourceVersion {
+    fn change(&self, change: ChangeKind, object: impl LiveObject<O>) -> ResourceVersion {
         let given = object.into_given().unwrap_or_else(|problem| panic!("{change:?}: {problem}"));
         match given {
-            Given::Object(identity, Body(content)) => {
-                self.live.update(|timeline| timeline.change(change, State { identity, content }))
+            Given::Object(identity, GivenContent(content)) => {
+                self.live.update(|timeline| timeline.change(change, ObjectState { identity, content }))
             }
-            Given::Key(key) if change == Change::Deleted => {
+            Given::Key(key) if change == ChangeKind::Deleted => {
                 let version = self.live.update(|timeline| timeline.delete(&key));
                 version.unwrap_or_else(|| panic!("{change:?}: the source has no object {key}; add it first"))
             }
@@ -170,7 +170,7 @@ impl<O: Send + Sync + 'static> Live<O> {
     /// Lists the current objects in one page.
     pub(super) fn list(&self) -> ListStream<O> {
         let (version, states) = self.timeline.lock().list();
-        ListPiece::page(version, states.iter().map(State::item))
+        ListPiece::page(version, states.iter().map(ObjectState::item))
     }
 
     /// Watches from the requested version; without one, the watch begins with the current objects.
@@ -221,9 +221,9 @@ impl<O: Send + Sync + 'static> LiveWatch<O> {
             changed.as_mut().enable();
             let next = self.live.timeline.lock().next(&mut self.cursor);
             match next {
-                Next::Event(entry) => return Ok(entry.event()),
-                Next::End(error) => return Err(error),
-                Next::Nothing => changed.await,
+                NextEvent::Event(entry) => return Ok(entry.event()),
+                NextEvent::End(error) => return Err(error),
+                NextEvent::Nothing => changed.await,
             }
         }
     }
@@ -263,7 +263,7 @@ impl<O: Clone + Send + Sync + 'static> sealed::Sealed<O> for Item<O> {
                 let make = move |identity: &Identity| {
                     Item::with_provenance(identity.clone(), Arc::clone(&provenance), cached.object().clone())
                 };
-                Ok(Given::Object(identity, Body(Content::Ready(Arc::new(make)))))
+                Ok(Given::Object(identity, GivenContent(ObjectContent::Ready(Arc::new(make)))))
             }
         }
     }
@@ -282,7 +282,7 @@ fn from_json<O>(value: Value) -> Result<Given<O>, String> {
         uid: field("uid").into(),
         version: field("resourceVersion").into(),
     };
-    Ok(Given::Object(identity, Body(Content::Json(Arc::new(value)))))
+    Ok(Given::Object(identity, GivenContent(ObjectContent::Json(Arc::new(value)))))
 }
 
 impl<O> Clone for SourceHandle<O> {

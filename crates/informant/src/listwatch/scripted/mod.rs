@@ -154,10 +154,10 @@ use super::{ListPiece, ListRequest, ListStream, ListWatch, Served, SourceError, 
 /// # }
 /// ```
 pub struct ScriptedSource<O> {
-    shared: Arc<Shared<O>>,
+    shared: Arc<ScriptState<O>>,
 }
 
-struct Shared<O> {
+struct ScriptState<O> {
     script: Mutex<Script<O>>,
     /// Notified after each request and each new answer.
     asked: Notify,
@@ -203,7 +203,7 @@ impl<O> ScriptedSource<O> {
             served: Served::Unknown,
             requests: Vec::new(),
         };
-        let shared = Shared { script: Mutex::new(script), asked: Notify::new(), open: AtomicUsize::new(0), live };
+        let shared = ScriptState { script: Mutex::new(script), asked: Notify::new(), open: AtomicUsize::new(0), live };
         Self { shared: Arc::new(shared) }
     }
 
@@ -347,10 +347,10 @@ fn run_steps<O: Send + Sync + 'static>(steps: VecDeque<Step<O>>) -> WatchStream<
 }
 
 /// Counts a watch as open until it is dropped.
-struct Open<O>(Arc<Shared<O>>);
+struct Open<O>(Arc<ScriptState<O>>);
 
 impl<O> Open<O> {
-    fn new(shared: Arc<Shared<O>>) -> Self {
+    fn new(shared: Arc<ScriptState<O>>) -> Self {
         shared.open.fetch_add(1, Ordering::SeqCst);
         Self(shared)
     }

@@ -13,9 +13,9 @@ use crate::{Key, ResourceVersion, object::Identity};
 
 /// The state and the history of a live source.
 pub(super) struct Timeline<O> {
-    objects: BTreeMap<Key, State<O>>,
+    objects: BTreeMap<Key, ObjectState<O>>,
     /// All events since the source was created, oldest first.
-    log: Vec<Entry<O>>,
+    log: Vec<LoggedEvent<O>>,
     /// The version of the newest event.
     version: ResourceVersion,
     /// The largest version that is a number; versions are counted from it.
@@ -30,13 +30,13 @@ pub(super) struct Timeline<O> {
 }
 
 /// A state of an object.
-pub(super) struct State<O> {
+pub(super) struct ObjectState<O> {
     pub(super) identity: Identity,
-    pub(super) content: Content<O>,
+    pub(super) content: ObjectContent<O>,
 }
 
 /// The content of an object, from which any number of items can be made.
-pub(super) enum Content<O> {
+pub(super) enum ObjectContent<O> {
     Json(Arc<Value>),
     Ready(Arc<MakeItem<O>>),
 }
@@ -46,17 +46,17 @@ type MakeItem<O> = dyn Fn(&Identity) -> Item<O> + Send + Sync;
 
 /// A change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum ChangeKind {
     Added,
     Modified,
     Deleted,
 }
 
 /// An event of the history.
-pub(super) struct Entry<O> {
+pub(super) struct LoggedEvent<O> {
     version: ResourceVersion,
     /// `None` for a bookmark.
-    change: Option<(Change, State<O>)>,
+    change: Option<(ChangeKind, ObjectState<O>)>,
 }
 
 /// The end of all watches that were open at one time.
@@ -77,8 +77,8 @@ pub(super) struct Cursor {
 }
 
 /// The next piece of a watch.
-pub(super) enum Next<O> {
-    Event(Entry<O>),
+pub(super) enum NextEvent<O> {
+    Event(LoggedEvent<O>),
     /// The watch has delivered everything and stays open.
     Nothing,
     /// The watch ends, with an error or cleanly.
@@ -101,7 +101,7 @@ impl<O> Timeline<O> {
     }
 
     /// The current version and objects, ordered by key.
-    pub(super) fn list(&self) -> (ResourceVersion, Vec<State<O>>) {
+    pub(super) fn list(&self) -> (ResourceVersion, Vec<ObjectState<O>>) {
         (self.version.clone(), self.objects.values().cloned().collect())
     }
 
@@ -112,7 +112,7 @@ impl<O> Timeline<O> {
 
     /// Applies a change and returns its version. A missing uid is that of the object's present state, or a new one; a missing version
     /// is counted up.
-    pub(super) fn change(&mut self, change: Change, mut state: State<O>) -> ResourceVersion {
+    pub(super) fn change(&mut self, change: ChangeKind, mut state: ObjectState<O>) -> ResourceVersion {
         let Identity { key, uid, version } = &mut state.identity;
         if uid.is_empty() {
             *uid = match self.objects.get(key) {
@@ -123,10 +123,10 @@ impl<O> Timeline<O> {
         *version = self.advance(version);
         let version = version.clone();
         match change {
-            Change::Added | Change::Modified => self.objects.insert(state.identity.key.clone(), state.clone()),
-            Change::Deleted => self.objects.remove(&state.identity.key),
+            ChangeKind::Added | ChangeKind::Modified => self.objects.insert(state.identity.key.clone(), state.clone()),
+            ChangeKind::Deleted => self.objects.remove(&state.identity.key),
         };
-        self.log.push(Entry { version: version.clone(), change: Some((change, state)) });
+        self.log.push(LoggedEvent { version: version.clone(), change: Some((change, state)) });
         version
     }
 
@@ -134,14 +134,14 @@ impl<O> Timeline<O> {
     pub(super) fn delete(&mut self, key: &Key) -> Option<ResourceVersion> {
         let present = self.objects.get(key)?;
         let identity = Identity { version: ResourceVersion::default(), ..present.identity.clone() };
-        let state = State { identity, content: present.content.clone() };
-        Some(self.change(Change::Deleted, state))
+        let state = ObjectState { identity, content: present.content.clone() };
+        Some(self.change(ChangeKind::Deleted, state))
     }
 
     /// Records a bookmark.
     pub(super) fn bookmark(&mut self, version: &ResourceVersion) {
         let version = self.advance(version);
-        self.log.push(Entry { version, change: None });
+        self.log.push(LoggedEvent { version, change: None });
     }
 
     /// Ends all open watches; if none is open, the next one that is opened.
@@ -155,7 +155,7 @@ impl<O> Timeline<O> {
 
     /// Opens a watch of the events after a version.
     pub(super) fn open_after(&mut self, version: &ResourceVersion) -> Result<Cursor, SourceError> {
-        let is_newer = |entry: &Entry<O>| entry.version.compare(version).is_ok_and(std::cmp::Ordering::is_gt);
+        let is_newer = |entry: &LoggedEvent<O>| entry.version.compare(version).is_ok_and(std::cmp::Ordering::is_gt);
         let position = match self.log.iter().rposition(|entry| entry.version == *version) {
             Some(known) => known + 1,
             None if self.version.compare(version).is_err() => return Err(SourceError::expired()),
@@ -186,17 +186,17 @@ impl<O> Timeline<O> {
     }
 
     /// The next piece of a watch.
-    pub(super) fn next(&self, cursor: &mut Cursor) -> Next<O> {
+    pub(super) fn next(&self, cursor: &mut Cursor) -> NextEvent<O> {
         let ending = self.endings.get(cursor.ending);
         let limit = ending.map_or(self.log.len(), |ending| ending.position);
         match self.log.get(cursor.position).filter(|_| cursor.position < limit) {
             Some(entry) => {
                 cursor.position += 1;
-                Next::Event(entry.clone())
+                NextEvent::Event(entry.clone())
             }
             None => match ending {
-                Some(ending) => Next::End(ending.error.as_ref().map(SourceError::copy)),
-                None => Next::Nothing,
+                Some(ending) => NextEvent::End(ending.error.as_ref().map(SourceError::copy)),
+                None => NextEvent::Nothing,
             },
         }
     }
@@ -218,12 +218,12 @@ impl<O> Timeline<O> {
     }
 }
 
-impl<O> State<O> {
+impl<O> ObjectState<O> {
     /// Makes an item of this state. Runs users' code: the `Clone` of a ready object.
     pub(super) fn item(&self) -> Item<O> {
         match &self.content {
-            Content::Ready(make) => make(&self.identity),
-            Content::Json(value) => {
+            ObjectContent::Ready(make) => make(&self.identity),
+            ObjectContent::Json(value) => {
                 let mut value = Value::clone(value);
                 value["metadata"]["uid"] = json!(self.identity.uid.as_str());
                 value["metadata"]["resourceVersion"] = json!(self.identity.version.as_str());
@@ -233,25 +233,25 @@ impl<O> State<O> {
     }
 }
 
-impl<O> Entry<O> {
+impl<O> LoggedEvent<O> {
     /// Makes the event that a watch delivers. Runs users' code: the `Clone` of a ready object.
     pub(super) fn event(&self) -> SourceEvent<O> {
         match &self.change {
-            Some((Change::Added, state)) => SourceEvent::Added(state.item()),
-            Some((Change::Modified, state)) => SourceEvent::Modified(state.item()),
-            Some((Change::Deleted, state)) => SourceEvent::Deleted(state.item()),
+            Some((ChangeKind::Added, state)) => SourceEvent::Added(state.item()),
+            Some((ChangeKind::Modified, state)) => SourceEvent::Modified(state.item()),
+            Some((ChangeKind::Deleted, state)) => SourceEvent::Deleted(state.item()),
             None => SourceEvent::Bookmark { version: self.version.clone(), ends_initial_events: false },
         }
     }
 }
 
-impl<O> Clone for State<O> {
+impl<O> Clone for ObjectState<O> {
     fn clone(&self) -> Self {
         Self { identity: self.identity.clone(), content: self.content.clone() }
     }
 }
 
-impl<O> Clone for Content<O> {
+impl<O> Clone for ObjectContent<O> {
     fn clone(&self) -> Self {
         match self {
             Self::Json(value) => Self::Json(Arc::clone(value)),
@@ -260,7 +260,7 @@ impl<O> Clone for Content<O> {
     }
 }
 
-impl<O> Clone for Entry<O> {
+impl<O> Clone for LoggedEvent<O> {
     fn clone(&self) -> Self {
         Self { version: self.version.clone(), change: self.change.clone() }
     }
@@ -270,15 +270,18 @@ impl<O> Clone for Entry<O> {
 mod tests {
     use super::*;
 
-    fn json_state(name: &str, version: &str) -> State<()> {
-        let content = Content::Json(Arc::new(json!({"metadata": {"name": name}})));
-        State { identity: Identity { version: version.into(), ..Identity::of_key(name.parse().unwrap()) }, content }
+    fn json_state(name: &str, version: &str) -> ObjectState<()> {
+        let content = ObjectContent::Json(Arc::new(json!({"metadata": {"name": name}})));
+        ObjectState {
+            identity: Identity { version: version.into(), ..Identity::of_key(name.parse().unwrap()) },
+            content,
+        }
     }
 
     fn versions(timeline: &Timeline<()>, cursor: &mut Cursor) -> Vec<String> {
         let next = || match timeline.next(cursor) {
-            Next::Event(entry) => Some(entry.version.to_string()),
-            Next::Nothing | Next::End(_) => None,
+            NextEvent::Event(entry) => Some(entry.version.to_string()),
+            NextEvent::Nothing | NextEvent::End(_) => None,
         };
         std::iter::from_fn(next).collect()
     }
@@ -287,7 +290,7 @@ mod tests {
     fn versions_are_counted_up_from_the_largest_given_one() {
         let mut timeline = Timeline::new();
         for version in ["", "40", "", "v1", ""] {
-            timeline.change(Change::Added, json_state("a", version));
+            timeline.change(ChangeKind::Added, json_state("a", version));
         }
 
         let mut cursor = timeline.open_after(&"1".into()).unwrap();
@@ -297,13 +300,13 @@ mod tests {
     #[test]
     fn an_object_keeps_its_uid_until_it_is_deleted() {
         let mut timeline = Timeline::new();
-        timeline.change(Change::Added, json_state("a", ""));
-        timeline.change(Change::Modified, json_state("a", ""));
+        timeline.change(ChangeKind::Added, json_state("a", ""));
+        timeline.change(ChangeKind::Modified, json_state("a", ""));
         assert_eq!(timeline.objects[&"a".parse().unwrap()].identity.uid.as_str(), "uid-1");
 
         assert!(timeline.delete(&"a".parse().unwrap()).is_some());
         assert!(timeline.delete(&"a".parse().unwrap()).is_none());
-        timeline.change(Change::Added, json_state("a", ""));
+        timeline.change(ChangeKind::Added, json_state("a", ""));
         assert_eq!(timeline.objects[&"a".parse().unwrap()].identity.uid.as_str(), "uid-2");
     }
 
@@ -311,7 +314,7 @@ mod tests {
     fn a_watch_replays_the_events_after_its_version() {
         let mut timeline = Timeline::new();
         for name in ["a", "b", "c"] {
-            timeline.change(Change::Added, json_state(name, ""));
+            timeline.change(ChangeKind::Added, json_state(name, ""));
         }
 
         for (version, expected) in [("1", vec!["2", "3", "4"]), ("3", vec!["4"]), ("4", vec![]), ("9", vec![])] {
@@ -324,11 +327,11 @@ mod tests {
     #[test]
     fn an_ending_applies_once_to_each_open_watch() {
         let mut timeline = Timeline::new();
-        let ends = |timeline: &Timeline<()>, cursor: &mut Cursor| matches!(timeline.next(cursor), Next::End(_));
+        let ends = |timeline: &Timeline<()>, cursor: &mut Cursor| matches!(timeline.next(cursor), NextEvent::End(_));
         let (mut one, mut two) = (timeline.open_at_end(), timeline.open_at_end());
 
         timeline.end(Some(SourceError::expired()));
-        timeline.change(Change::Added, json_state("a", ""));
+        timeline.change(ChangeKind::Added, json_state("a", ""));
         let mut three = timeline.open_at_end();
 
         // The event after the ending does not reach the watches that end.
@@ -349,6 +352,6 @@ mod tests {
         let mut opened = [timeline.open_at_end(), timeline.open_at_end(), timeline.open_at_end()];
 
         let ends: Vec<_> = opened.iter_mut().map(|cursor| timeline.next(cursor)).collect();
-        assert!(matches!(&ends[..], [Next::End(None), Next::End(Some(_)), Next::Nothing]));
+        assert!(matches!(&ends[..], [NextEvent::End(None), NextEvent::End(Some(_)), NextEvent::Nothing]));
     }
 }

@@ -11,7 +11,7 @@ use std::{
 use informant::{
     SharedInformer, SharedInformerFactory,
     listwatch::{
-        Item, KubeSource, ListRequest, ListStream, ListWatch, Lookup, LookupRequest, SourceError, WatchRequest,
+        Item, KubeSource, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, SourceError, WatchRequest,
         WatchStream,
     },
 };
@@ -40,7 +40,7 @@ fn ghost(number: u32) -> serde_json::Value {
 }
 
 /// Changes the answer to a lookup.
-type Change = Box<dyn Fn(Lookup<ConfigMap>) -> Result<Lookup<ConfigMap>, SourceError> + Send + Sync>;
+type Change = Box<dyn Fn(LookupAnswer<ConfigMap>) -> Result<LookupAnswer<ConfigMap>, SourceError> + Send + Sync>;
 
 /// A Kubernetes source whose answers to lookups a test changes.
 struct Wrapped {
@@ -51,7 +51,7 @@ struct Wrapped {
 impl Wrapped {
     fn new(
         server: &ApiServer,
-        change: impl Fn(Lookup<ConfigMap>) -> Result<Lookup<ConfigMap>, SourceError> + Send + Sync + 'static,
+        change: impl Fn(LookupAnswer<ConfigMap>) -> Result<LookupAnswer<ConfigMap>, SourceError> + Send + Sync + 'static,
     ) -> Self {
         Self { inner: KubeSource::of_kind::<ConfigMap>(client(server)), change: Box::new(change) }
     }
@@ -66,7 +66,7 @@ impl ListWatch<ConfigMap> for Wrapped {
         self.inner.watch(request).await
     }
 
-    async fn look_up(&self, request: LookupRequest) -> Result<Option<Lookup<ConfigMap>>, SourceError> {
+    async fn look_up(&self, request: LookupRequest) -> Result<Option<LookupAnswer<ConfigMap>>, SourceError> {
         let found = self.inner.look_up(request).await?;
         found.map(|found| (self.change)(found)).transpose()
     }

@@ -10,7 +10,7 @@ use super::{FrameError, FramePart};
 
 /// The received part of a body. It copies only parts that span two chunks, and refuses those that are larger than the limit.
 #[derive(Debug)]
-pub(super) struct Body {
+pub(super) struct BodyBuffer {
     limit: usize,
     /// The part of the newest chunk that has not been cut.
     chunk: Bytes,
@@ -20,7 +20,7 @@ pub(super) struct Body {
     read: u64,
 }
 
-impl Body {
+impl BodyBuffer {
     pub(super) fn with_limit(limit: usize) -> Self {
         Self { limit, chunk: Bytes::new(), held: BytesMut::new(), read: 0 }
     }
