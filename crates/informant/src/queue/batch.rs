@@ -102,10 +102,10 @@ impl<O> Batch<O> {
         self.settle_items(&Outcomes::AllDone);
     }
 
-    /// Acknowledges everything and returns the items, so that a caller that holds a lock can drop them after releasing it.
-    pub(crate) fn acknowledge_returning_items(mut self) -> Vec<ObjectChanges<O>> {
-        self.settle_items(&Outcomes::AllDone);
-        std::mem::take(&mut self.taken.items)
+    /// Acknowledges everything. Returns the items, so that a caller that holds a lock can drop them after releasing it, and how many items wait.
+    pub(crate) fn acknowledge_returning_items(mut self) -> (Vec<ObjectChanges<O>>, usize) {
+        let waiting = self.settle_items(&Outcomes::AllDone);
+        (std::mem::take(&mut self.taken.items), waiting)
     }
 
     /// Returns all items to the queue; of an empty batch, the version.
@@ -119,24 +119,26 @@ impl<O> Batch<O> {
         self.settle_items(&Outcomes::Each(outcomes));
     }
 
-    fn settle_items(&mut self, outcomes: &Outcomes) {
+    /// Returns how many items wait afterwards.
+    fn settle_items(&mut self, outcomes: &Outcomes) -> usize {
         self.is_settled = true;
         let count = self.taken.items.len();
-        let waiting = self.queue.update(|rules| {
-            let waiting = rules.len();
+        let (waited, waiting) = self.queue.update(|rules| {
+            let waited = rules.len();
             rules.settle(&mut self.taken, outcomes);
-            waiting
+            (waited, rules.len())
         });
         let elapsed = self.taken_at.elapsed();
-        if is_slow(count, elapsed, waiting) {
+        if is_slow(count, elapsed, waited) {
             tracing::warn!(
                 informer = &*self.queue.shared.name,
                 count,
-                waiting,
+                waiting = waited,
                 elapsed_ms = elapsed.as_millis(),
                 "processing changes is slow, and more changes wait; look for a slow handler, index or transform"
             );
         }
+        waiting
     }
 
     #[cfg(test)]

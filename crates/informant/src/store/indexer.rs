@@ -187,8 +187,9 @@ impl Writer {
         let upserts = self.computed.fill(batch.upserts(), &self.functions);
         self.warn_if_slow(&self.functions, batch.len(), begun.elapsed());
         let (writes, computed) = (upserts + batch.removed.len(), &self.computed);
-        let (replacements, _unused) = self.cache.change(writes, computed.len(), |table| table.apply(batch, computed));
-        Applied { replacements, index_panics: std::mem::take(&mut self.computed.panics) }
+        let apply = |table: &mut Table| (table.apply(batch, computed), table.len());
+        let ((replacements, _unused), objects) = self.cache.change(writes, computed.len(), apply);
+        Applied { replacements, index_panics: std::mem::take(&mut self.computed.panics), objects }
     }
 
     fn replace<O>(&mut self, relist: &Relist<O>) -> Applied<Erased> {

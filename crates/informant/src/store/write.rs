@@ -41,6 +41,8 @@ pub struct Applied<O> {
     pub replacements: Vec<Replacement<O>>,
     /// The panics of index functions. Their objects are stored, but these indexes do not find them.
     pub index_panics: Vec<IndexPanic>,
+    /// The number of objects in the cache after the batch.
+    pub objects: usize,
 }
 
 /// The result of one write: the objects with its key before and after it.
@@ -123,7 +125,8 @@ impl Applied<Erased> {
             old: old.map(Cached::typed),
             new: new.map(Cached::typed),
         };
-        Applied { replacements: self.replacements.into_iter().map(typed).collect(), index_panics: self.index_panics }
+        let Self { replacements, index_panics, objects } = self;
+        Applied { replacements: replacements.into_iter().map(typed).collect(), index_panics, objects }
     }
 }
 
@@ -141,8 +144,12 @@ impl<O> fmt::Debug for WriteBatch<O> {
 
 impl<O> fmt::Debug for Applied<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { replacements, index_panics } = self;
-        f.debug_struct("Applied").field("replacements", replacements).field("index_panics", index_panics).finish()
+        let Self { replacements, index_panics, objects } = self;
+        f.debug_struct("Applied")
+            .field("replacements", replacements)
+            .field("index_panics", index_panics)
+            .field("objects", objects)
+            .finish()
     }
 }
 

@@ -209,7 +209,7 @@ impl AnyInformer {
             let (filter, make_worker) = given.take()?;
             let make = |caller| Listener::new(caller, core.unique(name), Arc::clone(&core.name), policy, filter);
             let (listener, granted) = processor.join(make, resync, core.lister.list(), Instant::now());
-            core.register(Arc::clone(&listener));
+            core.register(Arc::clone(&listener), processor);
             // Under the same lock, so that the worker neither starts after the stop nor is missed by the start.
             if let Some(worker) = make_worker(Arc::clone(&listener)) {
                 listener.set_worker(worker);

@@ -33,6 +33,8 @@ pub(crate) struct Outcome {
     pub(crate) live: Vec<CacheEvent>,
     pub(crate) tally: Tally,
     pub(crate) index_panics: usize,
+    /// The number of objects in the cache after the batch.
+    pub(crate) objects: usize,
 }
 
 /// Applies a batch to the cache, all deltas at once, and derives the events.
@@ -79,7 +81,8 @@ impl Outcome {
     fn of(batch: &Batch<Erased>, applied: Applied<Erased>, options: ApplyOptions) -> Self {
         // INV-A1: one replacement for each delta, in the same order.
         let mut replacements = applied.replacements.into_iter();
-        let mut outcome = Self { index_panics: applied.index_panics.len(), ..Self::default() };
+        let (index_panics, objects) = (applied.index_panics.len(), applied.objects);
+        let mut outcome = Self { index_panics, objects, ..Self::default() };
         // Positions in `outcome.live` of the adds and updates of a relist.
         let mut listed = Vec::new();
         for item in batch.items() {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tracing::{debug, error, info};
 
 use super::{
-    apply::{ApplyOptions, Outcome, apply},
+    apply::{ApplyOptions, apply},
     core::Core,
 };
 use crate::{
@@ -58,6 +58,7 @@ impl BatchApplier {
         let begun = Clock::now();
         let core = &*self.core;
         core.metrics.taken(batch.items().len());
+        let version = batch.version().cloned();
         let options = self.options;
         let history_changed = batch.history_changed();
         let mut batch = Some(batch);
@@ -68,10 +69,10 @@ impl BatchApplier {
             if history_changed {
                 core.history_changes.fetch_add(1, Ordering::AcqRel);
             }
-            let Outcome { initial, live, index_panics, tally } = apply(&batch, &core.indexer, &core.lister, options);
-            let initial = processor.distribute(initial);
+            let mut outcome = apply(&batch, &core.indexer, &core.lister, options);
+            let initial = processor.distribute(std::mem::take(&mut outcome.initial));
             // Holds the last reference to objects that were superseded in the queue; dropped after the lock is released.
-            let processed = batch.acknowledge_returning_items();
+            let (processed, waiting) = batch.acknowledge_returning_items();
             if !core.is_synced() && self.queue.is_synced() {
                 // Set before handlers receive the event, because they may call `is_synced`.
                 core.set_synced();
@@ -84,17 +85,18 @@ impl BatchApplier {
                 );
             }
             // Later changes are distributed after the `Synced` event.
-            let live = processor.distribute(live);
-            Some((tally, index_panics, processed, initial, live))
+            let live = processor.distribute(std::mem::take(&mut outcome.live));
+            Some((outcome, waiting, processed, [initial, live]))
         });
         if history_changed && matches!(done, Ok(Some(_))) {
             core.history_changes.fetch_add(1, Ordering::AcqRel);
         }
         core.cache_changed.notify_waiters();
-        if let Ok(Some((tally, index_panics, processed, initial, live))) = done {
-            core.metrics.batch(begun.elapsed(), tally, index_panics);
+        if let Ok(Some((outcome, waiting, processed, distributed))) = done {
+            core.metrics.batch(begun.elapsed(), outcome.tally, outcome.index_panics);
+            core.metrics.levels(waiting, outcome.objects, version.as_ref());
             core.drop_catching_panics([processed]);
-            core.drop_catching_panics([initial, live]);
+            core.drop_catching_panics(distributed);
         }
         if let Some(batch) = batch {
             // An index function polls the runtime, and with it this task; the batch is retried later.
@@ -104,7 +106,6 @@ impl BatchApplier {
             );
             batch.requeue();
         }
-        core.metrics.levels(core.queued(), core.lister.len(), core.version().as_ref());
         core.metrics.confirmed(core.confirmed_age());
     }
 

@@ -119,7 +119,6 @@ impl Core {
         let apply_lock = self.apply_lock.lock();
         let mut processor = apply_lock.try_borrow_mut().map_err(|_| InsideApplyLock)?;
         let result = do_as(self.caller(), || act(&mut processor));
-        *self.check_period.lock() = processor.check_period();
         let removed = processor.take_removed();
         drop(processor);
         drop(apply_lock);
@@ -151,8 +150,10 @@ impl Core {
         *self.check_period.lock()
     }
 
-    pub(crate) fn register(&self, listener: Arc<Listener>) {
+    /// Adds a listener that has joined `processor`.
+    pub(crate) fn register(&self, listener: Arc<Listener>, processor: &SharedProcessor) {
         self.listeners.lock().push(listener);
+        *self.check_period.lock() = processor.check_period();
     }
 
     /// Returns the listeners whose worker has not finished.
