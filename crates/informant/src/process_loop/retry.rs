@@ -163,6 +163,15 @@ impl<O, F: FnMut(&ObjectChanges<O>) -> Result<(), ProcessFailure>> Retrying<O, F
     }
 }
 
+/// Requeues the held items when the loop ends, without their processed changes.
+impl<O, F> Drop for Retrying<O, F> {
+    fn drop(&mut self) {
+        for Held { processed, batch, .. } in self.held.drain(..) {
+            batch.settle(|_| ItemOutcome::Requeue { processed });
+        }
+    }
+}
+
 impl fmt::Display for RetryNote<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {

@@ -97,6 +97,18 @@ impl Outcomes {
             Self::Each(outcomes) => outcomes[position],
         }
     }
+
+    /// Returns true if a version that belongs to no item goes back to the queue. That of a relist of a changed history does so with any item: the item
+    /// may be part of the relist, and the next batch that contains it must carry the history change again.
+    fn requeue(&self, version: VersionRef) -> bool {
+        match self {
+            Self::AllDone => false,
+            Self::AllRequeued => true,
+            Self::Each(outcomes) => {
+                version.history_changed() && outcomes.iter().any(|outcome| *outcome != ItemOutcome::Done)
+            }
+        }
+    }
 }
 
 impl<O> Rules<O> {
@@ -226,11 +238,10 @@ impl<O> Rules<O> {
 
     /// Acknowledges or requeues each item of a batch. Moves requeued items out of it; the caller drops the rest after it has released the lock.
     pub(super) fn settle(&mut self, taken: &mut Taken<O>, outcomes: &Outcomes) {
-        let pending = std::mem::take(&mut taken.pending_versions);
-        match outcomes {
-            Outcomes::AllDone | Outcomes::Each(_) => pending.iter().for_each(|one| self.progress.acknowledge(*one)),
-            Outcomes::AllRequeued => self.progress.requeue_pending(&pending),
-        }
+        let versions = std::mem::take(&mut taken.pending_versions);
+        let (requeued, done): (Vec<_>, Vec<_>) = versions.into_iter().partition(|version| outcomes.requeue(*version));
+        done.into_iter().for_each(|version| self.progress.acknowledge(version));
+        self.progress.requeue_pending(&requeued);
         self.discarded.extend(self.ordering.settle(&mut taken.items, outcomes, &mut self.progress));
         self.progress.settled();
         if self.ordering.free_memory() {

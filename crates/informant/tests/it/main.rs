@@ -1,10 +1,10 @@
 //! Tests through the public interface, one file for each subject. They are one program: linking is the slow part.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod attacks19;
 mod concurrency;
 mod decode_errors;
 mod decoding;
+mod edge_cases;
 mod erased;
 mod errors;
 mod factory;

@@ -184,7 +184,7 @@ async fn in_the_in_order_queue_all_items_wait_for_the_failed_one() {
     leaks.check();
 }
 
-/// CT-02: queued and failed items are dropped.
+/// CT-02, but failed items are requeued: the queue is closed, and holds them until it is dropped.
 #[tokio::test(start_paused = true)]
 async fn stopping_a_process_loop_does_not_wait_for_retries() {
     let leaks = Leaks::watch();
