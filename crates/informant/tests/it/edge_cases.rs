@@ -1,4 +1,4 @@
-//! Attacks on the queue, the process loop, the phases of an informer, handlers, the watch decoder and the reads of the cache.
+//! Unusual uses of the queue, the process loop, the phases of an informer, handlers, the watch decoder and the reads of the cache.
 //!
 //! Random tests have fixed seeds, and a failure prints the seed.
 
