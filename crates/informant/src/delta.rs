@@ -169,7 +169,7 @@ impl<O> Deltas<O> {
         debug_assert_eq!(self.key(), delta.key(), "INV-D1");
         let newest = self.deltas.last_mut().expect("INV-D1");
         match (&*newest, &delta) {
-            (Delta::Deleted(older), Delta::Deleted(newer)) if older.is_of_same_incarnation(newer) => {
+            (Delta::Deleted(older), Delta::Deleted(newer)) if older.may_be_same_incarnation(newer) => {
                 let superseded = match older {
                     Deleted::Observed(_) => delta,
                     Deleted::Missed { .. } => std::mem::replace(newest, delta),

@@ -135,7 +135,7 @@ impl Decoder {
     pub(super) fn identify(&mut self, item: &Item<Erased>) -> Option<(Identity, u64)> {
         match item.content() {
             ItemContent::Json(json) => self.scanner.scan(json).ok().map(|raw| (raw.identity().clone(), raw.digest())),
-            ItemContent::Ready(object) => Some((object.identity().clone(), object.digest())),
+            ItemContent::Decoded(object) => Some((object.identity().clone(), object.digest())),
         }
     }
 
@@ -143,7 +143,7 @@ impl Decoder {
     pub(super) fn decode_item(&mut self, item: Item<Erased>, known: Known<'_>) -> DecodeResult {
         match item.into_content() {
             ItemContent::Json(json) => self.decode_json(&json, known),
-            ItemContent::Ready(object) => self.objects.make_ready(object, known),
+            ItemContent::Decoded(object) => self.objects.finish_decoded(object, known),
         }
     }
 
@@ -188,7 +188,7 @@ impl ObjectMaker {
         }
     }
 
-    fn make_ready(&mut self, mut object: Cached<Erased>, known: Known<'_>) -> DecodeResult {
+    fn finish_decoded(&mut self, mut object: Cached<Erased>, known: Known<'_>) -> DecodeResult {
         if let Some(same) = self.reuse(object.identity(), known, || object.digest()) {
             return Ok(same);
         }

@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use super::{
     Cached, DecodeError, Erased, FieldPath, Identity, Object, Provenance, SyntaxProblem,
-    error_path::{DecodeBeginning, error_path},
+    error_path::{DecodePrefix, error_path},
     scan::{self, Omissions, type_members},
 };
 use crate::Key;
@@ -233,11 +233,6 @@ pub(super) fn decode_fields<'a, T: Deserialize<'a>>(key: &Key, json: &'a str) ->
 }
 
 #[cold]
-fn field_error<'a>(
-    key: &Key,
-    json: &'a str,
-    source: serde_json::Error,
-    decode: DecodeBeginning<'a, '_>,
-) -> DecodeError {
+fn field_error<'a>(key: &Key, json: &'a str, source: serde_json::Error, decode: DecodePrefix<'a, '_>) -> DecodeError {
     DecodeError::Field { key: key.clone(), path: error_path(json, &source, decode), source }
 }

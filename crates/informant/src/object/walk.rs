@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use super::{SyntaxProblem, cuts::Cuts, value_end::ValueEnd};
+use super::{SyntaxProblem, cuts::Cuts, value_end::EndSearch};
 
 /// The maximum nesting depth of objects and arrays: that of serde_json.
 pub(super) const MAX_DEPTH: usize = 127;
@@ -79,7 +79,7 @@ impl<'a> Walk<'a> {
     pub(crate) fn unchecked_value(&mut self) -> Option<&'a [u8]> {
         self.skip_space();
         let (start, first) = (self.at, self.peek()?);
-        self.at += ValueEnd::begin(first)?.find(&self.json[start..])?;
+        self.at += EndSearch::begin(first)?.find(&self.json[start..])?;
         Some(self.since(start))
     }
 

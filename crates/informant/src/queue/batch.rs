@@ -48,7 +48,8 @@ pub struct Batch<O> {
     is_settled: bool,
 }
 
-/// The changes of one object in a [`Batch`]. In the server's order there is one; grouping by object, all that waited.
+/// The changes of one object in a [`Batch`]. A queue in server order has one change in each item; a queue that groups by object has all
+/// waiting changes of the object.
 pub struct ObjectChanges<O> {
     pub(super) deltas: Deltas<O>,
     pub(super) version_ref: VersionRef,
@@ -108,7 +109,7 @@ impl<O> Batch<O> {
         (std::mem::take(&mut self.taken.items), waiting)
     }
 
-    /// Returns all items to the queue; of an empty batch, the version.
+    /// Returns all items to the queue. If the batch is empty, returns its version to the queue.
     pub fn requeue(self) {
         drop(self);
     }

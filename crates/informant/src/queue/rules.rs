@@ -118,7 +118,7 @@ impl<O> Rules<O> {
                     Some(newest) => Some(newest.object().clone()).filter(|_| !newest.is_deleted()),
                     None => known.and_then(|known| known.get(&key)),
                 };
-                self.progress.begin();
+                self.progress.stop_expecting_initial_list();
                 match last_known {
                     Some(last_known) => self.push_delta(Delta::Deleted(Deleted::Missed { last_known }), version),
                     None => self.progress.push_version(version),
@@ -131,7 +131,7 @@ impl<O> Rules<O> {
     }
 
     fn push_delta(&mut self, delta: Delta<O>, version: Option<ResourceVersion>) {
-        self.progress.begin();
+        self.progress.stop_expecting_initial_list();
         self.push_with(delta, Version::Own(version));
     }
 
@@ -152,7 +152,7 @@ impl<O> Rules<O> {
         if is_queued {
             self.push_delta(delta, version);
         } else {
-            self.progress.begin();
+            self.progress.stop_expecting_initial_list();
             self.discarded.push(delta.into_object());
             self.progress.push_version(version);
         }

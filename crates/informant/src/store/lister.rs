@@ -69,8 +69,8 @@ pub struct NotFound {
 }
 
 impl NotFound {
-    /// The error for an object that none of the caches of a view can have.
-    pub(crate) fn elsewhere(resource: Arc<str>, cluster: Option<&Arc<str>>, key: &Key) -> Self {
+    /// Creates the error for an object that is outside the namespaces and clusters of a view.
+    pub(crate) fn outside_view(resource: Arc<str>, cluster: Option<&Arc<str>>, key: &Key) -> Self {
         Self { resource, cluster: cluster.cloned(), key: key.clone(), has_stopped: false }
     }
 }

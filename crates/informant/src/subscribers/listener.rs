@@ -23,7 +23,7 @@ use tracing::error;
 use super::{
     HandlerStatus,
     buffer::{Buffer, BufferPolicy, Claims, EventBatch},
-    calling::Caller,
+    calling::WorkOwner,
     filter::{Filter, apply_filter},
     workers::Worker,
 };
@@ -37,7 +37,7 @@ use crate::{
 
 /// One handler or stream of an informer.
 pub(crate) struct Listener {
-    pub(super) caller: Caller,
+    pub(super) owner: WorkOwner,
     pub(super) name: Arc<str>,
     pub(super) informer: Arc<str>,
     filter: Option<Filter>,
@@ -94,7 +94,7 @@ impl Drop for RemovedEvents {
 
 impl Listener {
     pub(crate) fn new(
-        caller: Caller,
+        owner: WorkOwner,
         name: Arc<str>,
         informer: Arc<str>,
         policy: BufferPolicy,
@@ -102,7 +102,7 @@ impl Listener {
     ) -> Self {
         let buffer = Buffer::new(policy);
         Self {
-            caller,
+            owner,
             metrics: HandlerMetrics::new(&informer, &name),
             name,
             informer,
@@ -134,10 +134,10 @@ impl Listener {
         (!events.is_empty()).then(|| RemovedEvents { listener: Arc::clone(self), events })
     }
 
-    /// Returns true if resyncs of an earlier replay still wait; counts the replay that the caller skips for that reason.
+    /// Returns true if events of an earlier resync still wait; counts the resync that the caller skips for that reason.
     ///
-    /// Only the processor appends resyncs, so `false` still holds when it appends the replay.
-    pub(super) fn skip_replay_if_waiting(&self) -> bool {
+    /// Only the processor appends resync events, so `false` is still correct when it appends those of the new resync.
+    pub(super) fn skip_resync_if_waiting(&self) -> bool {
         let has_resyncs = self.inbox.lock().buffer.has_resyncs();
         if has_resyncs {
             self.resyncs_skipped.fetch_add(1, Ordering::Relaxed);
@@ -392,9 +392,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_wait_for_the_backlog_fails_if_the_listener_is_closed_before_all_events_are_delivered() {
-        let caller = Caller { informer: 0, listener: Some(0) };
+        let owner = WorkOwner { informer: 0, listener: Some(0) };
         let listener =
-            Arc::new(Listener::new(caller, "handler".into(), "informer".into(), BufferPolicy::Unbounded, None));
+            Arc::new(Listener::new(owner, "handler".into(), "informer".into(), BufferPolicy::Unbounded, None));
         let mut context = Context::from_waker(Waker::noop());
         drop(listener.push(std::iter::once(Event::Synced.into()).collect()));
         assert!(listener.poll_chunk(&mut context).is_ready());

@@ -55,9 +55,9 @@ impl Worker {
         kind: WorkerKind,
         call_lock: Option<CallLock>,
     ) -> Self {
-        let (name, caller) = (Arc::clone(listener.name()), listener.caller);
+        let (name, owner) = (Arc::clone(listener.name()), listener.owner);
         let span = tracing::info_span!("handler", informer = &*listener.informer, handler = &*name);
-        let future = as_work_of(caller, deliver(listener, handler, call_lock)).instrument(span);
+        let future = as_work_of(owner, deliver(listener, handler, call_lock)).instrument(span);
         Self { name, kind, future: Box::pin(future) }
     }
 

@@ -131,7 +131,7 @@ impl Reflector {
             return Err(error);
         }
         debug!(informer = %self.resource, error = %Chain(&error), "the history cannot be checked; resuming the watch");
-        self.status.note(|status| status.unchecked_outages += 1);
+        self.status.update_silently(|status| status.unchecked_outages += 1);
         Ok(HistoryCheck::Unknown)
     }
 

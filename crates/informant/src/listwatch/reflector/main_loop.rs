@@ -111,7 +111,7 @@ impl Reflector {
         {
             self.contact.attempt_failed(error.class());
         }
-        let error = self.failed(operation, error);
+        let error = self.note_failure(operation, error);
         if is_reported {
             self.report(&error);
         }
@@ -133,7 +133,7 @@ impl Reflector {
             return;
         }
         warn!(informer = %self.resource, "the source no longer serves this kind; its objects count as deleted");
-        let version = self.resume.watch();
+        let version = self.resume.watch_version();
         self.quarantine.replace(Entries::default(), &version);
         self.status.update(|status| status.is_gone = true);
         let relist = Relist { version, objects: Vec::new(), quarantined: Vec::new(), history_changed: false };
@@ -141,17 +141,17 @@ impl Reflector {
     }
 
     /// Notes that the server answered a request, successfully or not.
-    fn server_answered(&mut self, now: Instant) {
+    fn note_answer(&mut self, now: Instant) {
         self.settings.health.note_reachable(now);
         self.contact.answered(now);
         self.prober = None;
     }
 
     /// Notes a complete list or an open watch. Returns the time.
-    pub(super) fn server_succeeded(&mut self) -> Instant {
+    pub(super) fn note_success(&mut self) -> Instant {
         let now = Instant::now();
         self.machine.delays.succeeded(now);
-        self.server_answered(now);
+        self.note_answer(now);
         self.contact.restored(now);
         now
     }
@@ -162,9 +162,9 @@ impl Reflector {
     }
 
     /// Notes that a watch was opened.
-    pub(super) fn watching(&mut self) {
+    pub(super) fn note_opened_watch(&mut self) {
         self.watchdog.opened();
-        self.server_succeeded();
+        self.note_success();
         self.status.update(|status| {
             status.activity = Activity::Watching;
             status.watches += 1;
@@ -175,7 +175,7 @@ impl Reflector {
     }
 
     /// Notes a failed request, and publishes it in the status.
-    pub(super) fn failed(&mut self, operation: Operation, source: SourceError) -> Arc<ListWatchError> {
+    pub(super) fn note_failure(&mut self, operation: Operation, source: SourceError) -> Arc<ListWatchError> {
         let class = source.class();
         if let (ErrorClass::Unreachable | ErrorClass::ConnectionLost, Some(streaming)) =
             (class, &self.settings.streaming)
@@ -194,7 +194,7 @@ impl Reflector {
             self.contact.attempt_failed(class);
             match error.is_unreachable() {
                 true => self.contact.unreachable(Instant::now()),
-                false => self.server_answered(Instant::now()),
+                false => self.note_answer(Instant::now()),
             }
         }
         let is_watch =
@@ -267,11 +267,9 @@ impl Reflector {
 }
 
 /// Runs a callback of the user. A panic is caught and logged.
-pub(super) fn call<R>(kind: &str, name: &str, callback: impl FnOnce() -> R) -> Option<R> {
+pub(super) fn call<R>(informer: &str, name: &str, callback: impl FnOnce() -> R) -> Option<R> {
     let called = panics::catch(callback);
-    called
-        .inspect_err(|panic| error!(informer = kind, callback = name, error = panic, "a user's callback panicked"))
-        .ok()
+    called.inspect_err(|panic| error!(informer, callback = name, error = panic, "a user's callback panicked")).ok()
 }
 
 /// Returns a function that finds the cached object of a key; if `reuses` is false, it finds none.

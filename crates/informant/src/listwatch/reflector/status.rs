@@ -128,13 +128,13 @@ impl ReflectorHandle {
     }
 
     /// Returns the current status; [`changed`](Self::changed) then waits for later changes.
-    pub(super) fn seen(&mut self) -> ReflectorStatus {
+    pub(super) fn status_and_mark_seen(&mut self) -> ReflectorStatus {
         self.status.borrow_and_update().clone()
     }
 
-    /// Reads the status without copying it.
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&ReflectorStatus) -> R) -> R {
-        look(&self.status.borrow())
+    /// Calls `read` with the status, without copying it.
+    pub(crate) fn with_status<R>(&self, read: impl FnOnce(&ReflectorStatus) -> R) -> R {
+        read(&self.status.borrow())
     }
 
     /// Returns the number of quarantined objects.
@@ -148,7 +148,7 @@ impl ReflectorHandle {
     }
 
     /// Returns the version at which an object last left the quarantine.
-    pub(crate) fn released(&self) -> Option<ResourceVersion> {
+    pub(crate) fn released_version(&self) -> Option<ResourceVersion> {
         self.quarantine.released()
     }
 
@@ -169,7 +169,7 @@ impl StatusBoard {
     }
 
     /// Changes the status without waking waiting tasks, for changes that are too frequent.
-    pub(super) fn note(&self, change: impl FnOnce(&mut ReflectorStatus)) {
+    pub(super) fn update_silently(&self, change: impl FnOnce(&mut ReflectorStatus)) {
         self.change(change, false);
     }
 

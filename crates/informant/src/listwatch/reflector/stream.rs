@@ -44,7 +44,7 @@ impl Reflector {
         if !may_try || !self.settings.source.can_stream_lists() {
             return Ok(Input::NotSupported);
         }
-        let asked = self.resume.stream();
+        let asked = self.resume.streamed_list_version();
         self.status.set(Activity::Streaming { objects: 0 });
         self.decoder.reset_reused();
         let health = self.settings.health.clone();
@@ -124,7 +124,7 @@ impl Reflector {
             // A source that is always ready must not keep other tasks from running.
             consume_budget().await;
             let objects = received.len();
-            self.status.note(|status| status.activity = Activity::Streaming { objects });
+            self.status.update_silently(|status| status.activity = Activity::Streaming { objects });
 
             // New objects extend the deadline, but only up to a bound: they may have been created after the list began.
             let deadline = (last_new + idle_timeout).min(begun + LONGEST_STREAM * idle_timeout);
@@ -159,7 +159,7 @@ impl Reflector {
                 Ok((listed, ..)) => break listed,
                 Err(error) => {
                     let is_temporary = error.class().is_temporary();
-                    let error = self.failed(Operation::List, error);
+                    let error = self.note_failure(Operation::List, error);
                     if !is_temporary || attempts == VERIFYING_ATTEMPTS {
                         debug!(informer = %self.resource, error = %Chain(&*error), "a streamed list could not be verified");
                         return true;
@@ -178,7 +178,7 @@ impl Reflector {
         let surplus = streamed.difference(&listed).count();
         if missing + surplus > 0 {
             let error = SourceError::Inconsistent { version: version.clone(), missing, surplus };
-            let error = self.failed(Operation::StreamList, error);
+            let error = self.note_failure(Operation::StreamList, error);
             self.report(&error);
         }
         missing + surplus == 0

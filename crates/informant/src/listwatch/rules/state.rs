@@ -588,7 +588,7 @@ mod tests {
             words.split(", ").all(|word| match word {
                 "" => true,
                 "no version" => !matches!(self.version, "10"),
-                "version requested" => !self.resume().list().version.is_empty(),
+                "version requested" => !self.resume().list_request().version.is_empty(),
                 "no repetition" => self.may_repeat,
                 "progress" => self.input.made_progress(),
                 "third failure" => failures >= 3,

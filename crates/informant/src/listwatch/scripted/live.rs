@@ -254,7 +254,7 @@ impl<O: Clone + Send + Sync + 'static> sealed::Sealed<O> for Item<O> {
                 let value = serde_json::from_slice(&json).map_err(|error| format!("the item is not JSON: {error}"))?;
                 from_json(value)
             }
-            ItemContent::Ready(cached) => {
+            ItemContent::Decoded(cached) => {
                 let mut provenance = Provenance::new(cached.types().clone());
                 if let Some(cluster) = cached.cluster() {
                     provenance = provenance.of_cluster(Arc::clone(cluster));

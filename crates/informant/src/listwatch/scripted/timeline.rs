@@ -219,7 +219,7 @@ impl<O> Timeline<O> {
 }
 
 impl<O> ObjectState<O> {
-    /// Makes an item of this state. Runs users' code: the `Clone` of a ready object.
+    /// Makes an item of this state. Runs users' code: the `Clone` of a decoded object.
     pub(super) fn item(&self) -> Item<O> {
         match &self.content {
             ObjectContent::Ready(make) => make(&self.identity),
@@ -234,7 +234,7 @@ impl<O> ObjectState<O> {
 }
 
 impl<O> LoggedEvent<O> {
-    /// Makes the event that a watch delivers. Runs users' code: the `Clone` of a ready object.
+    /// Makes the event that a watch delivers. Runs users' code: the `Clone` of a decoded object.
     pub(super) fn event(&self) -> SourceEvent<O> {
         match &self.change {
             Some((ChangeKind::Added, state)) => SourceEvent::Added(state.item()),
