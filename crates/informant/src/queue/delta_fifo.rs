@@ -1,7 +1,7 @@
 //! The ordering that groups deltas by object, like client-go's `DeltaFIFO`.
 //!
 //! - **In:** deltas of single objects.
-//! - **Out:** for each object all its waiting deltas; the object that has waited longest first. An object that changes while it is in flight goes to the
+//! - **Out:** all waiting deltas of one object at a time; the object that has waited longest is first. An object that changes while it is in flight goes to the
 //!   end when it is acknowledged or requeued.
 //! - **Knows nothing of:** relists and other changes that concern all objects.
 
@@ -50,8 +50,8 @@ impl<O> DeltaFifo<O> {
         self.entries.get(self.entries.find(key)?)
     }
 
-    /// Ends the flight of an object. Its place in the queue is at the end, if deltas of it wait now.
-    fn land(&mut self, slot: Slot, waiting: impl FnOnce(Option<Waiting<O>>) -> Option<Waiting<O>>) {
+    /// Marks an object as no longer in flight. If deltas of the object wait now, the object goes to the end of the queue.
+    fn end_flight(&mut self, slot: Slot, waiting: impl FnOnce(Option<Waiting<O>>) -> Option<Waiting<O>>) {
         let entry = self.entries.get_mut(slot).expect("INV-Q4");
         entry.in_flight = None;
         entry.waiting = waiting(entry.waiting.take());
@@ -71,7 +71,7 @@ impl<O: Send + Sync> Ordering<O> for DeltaFifo<O> {
                 progress.add_to(&mut waiting.version_ref, version);
                 return waiting.deltas.push(delta);
             }
-            // In flight. It is added to `order` when its batch is acknowledged or requeued.
+            // The object is in flight. It is added to `order` when its batch is acknowledged or requeued.
             Some(entry) => {
                 entry.waiting = Some(Waiting { deltas: delta.into(), version_ref: progress.add(version) });
             }
@@ -115,12 +115,12 @@ impl<O: Send + Sync> Ordering<O> for DeltaFifo<O> {
             match rest {
                 None => {
                     progress.acknowledge(item.version_ref);
-                    self.land(slot, |newer| newer);
+                    self.end_flight(slot, |newer| newer);
                 }
                 Some(rest) => {
                     let version_ref = progress.requeue(item.version_ref);
                     let requeued = Waiting { deltas: rest, version_ref };
-                    self.land(slot, |newer| Some(requeued.before(newer, progress, &mut discarded)));
+                    self.end_flight(slot, |newer| Some(requeued.put_before(newer, progress, &mut discarded)));
                 }
             }
         }
@@ -194,8 +194,9 @@ impl<O: Send + Sync> Ordering<O> for DeltaFifo<O> {
 }
 
 impl<O> Waiting<O> {
-    /// Puts these requeued deltas before newer ones. Of the requeued deltas only the deletes are kept then, because the newer ones replace the others.
-    fn before(self, newer: Option<Self>, progress: &mut Progress, discarded: &mut Vec<Cached<O>>) -> Self {
+    /// Puts these requeued deltas before newer ones. If there are newer ones, only the deletes of the requeued deltas are kept, because the newer
+    /// deltas replace the others.
+    fn put_before(self, newer: Option<Self>, progress: &mut Progress, discarded: &mut Vec<Cached<O>>) -> Self {
         let Some(newer) = newer else { return self };
         let version_ref = progress.combine(self.version_ref, newer.version_ref);
         let deltas = match self.deltas.deletes() {

@@ -30,9 +30,9 @@ pub(super) struct VersionRef {
     /// The version of the oldest change.
     id: VersionId,
     initial: Initial,
-    /// True if all changes of a relist or a resync add_reference to this version.
+    /// True if all changes of a relist or a resync refer to this version.
     is_shared: bool,
-    /// True if the version is that of a relist after a history change.
+    /// True if this is the version of a relist after a history change.
     history_changed: bool,
 }
 
@@ -42,7 +42,7 @@ enum Initial {
     No,
     /// Yes, and the queue is not synced before it is processed.
     Counted,
-    /// Yes, but it was requeued once, so the queue does not wait for it any more to be synced.
+    /// Yes, but it was requeued once, so the queue can be synced before it is processed.
     Attempted,
 }
 
@@ -117,7 +117,7 @@ impl Progress {
 
     /// Marks waiting deltas as in flight.
     pub(super) fn take(&mut self, version_ref: VersionRef) {
-        self.tracker.move_in_flight(version_ref.id);
+        self.tracker.move_to_in_flight(version_ref.id);
     }
 
     /// Marks versions that have no delta as in flight: all of them, or only those before the version `end`.
@@ -145,7 +145,7 @@ impl Progress {
         VersionRef { initial, ..version_ref }
     }
 
-    /// Combines requeued deltas with `newer` deltas that wait: all of them add_reference to the older version.
+    /// Combines requeued deltas with `newer` deltas that wait: all of them then refer to the older version.
     pub(super) fn combine(&mut self, requeued: VersionRef, newer: VersionRef) -> VersionRef {
         self.tracker.replace_by_older(newer.id);
         let initial = if newer.initial == Initial::Counted { newer.initial } else { requeued.initial };
@@ -167,8 +167,9 @@ impl Progress {
         Some(pushed.version.clone())
     }
 
-    /// Called after a batch is settled. If a part of it was requeued, an announced version may not be reached after all; it is announced again.
-    pub(super) fn settled(&mut self) {
+    /// Called after a batch is settled. If a part of the batch was requeued, the consumer may not have reached a version that was announced;
+    /// this version is announced again.
+    pub(super) fn batch_settled(&mut self) {
         if !self.is_anything_in_flight() {
             self.announced = self.announced.min(self.tracker.reached().map_or(0, |reached| reached.number));
         }
@@ -215,7 +216,7 @@ impl Progress {
         }
     }
 
-    /// `waiting` are the references of waiting deltas; `in_flight` are those of deltas and versions in open batches.
+    /// `waiting` are the references of waiting deltas; `in_flight` are the references of deltas and versions in open batches.
     #[cfg(test)]
     pub(super) fn check_invariants(&self, waiting: Vec<VersionRef>, in_flight: &[VersionRef]) {
         let waiting: Vec<_> = waiting.into_iter().chain(self.pending.iter().copied()).collect();

@@ -1,6 +1,6 @@
 //! The rules of a queue, without lock, clock or waiting: turns changes into deltas of single objects, and deltas into batches.
 //!
-//! - **In:** changes; which batches are taken, and what became of their items.
+//! - **In:** changes; which batches are taken, and which of their items are acknowledged or requeued.
 //! - **Out:** deltas, to the queue's [`Ordering`]; taken items with their version.
 //! - **Knows nothing of:** how an ordering stores deltas.
 
@@ -30,7 +30,7 @@ pub(super) trait Ordering<O>: Send + Sync {
     /// Appends a delta. Returns an object that is not needed any more.
     fn push(&mut self, delta: Delta<O>, version: Version, progress: &mut Progress) -> Option<Cached<O>>;
 
-    /// Moves items in flight, those that have waited longest first.
+    /// Takes items and marks them as in flight. Takes those first that have waited longest.
     fn take(&mut self, at_most: usize, progress: &mut Progress) -> Vec<ObjectChanges<O>>;
 
     /// Acknowledges or requeues items in flight. Moves items that it still needs out of `items`; the caller drops the rest. Returns objects that are not
@@ -63,7 +63,7 @@ pub(super) trait Ordering<O>: Send + Sync {
     /// Returns the number of items that can be taken.
     fn len(&self) -> usize;
 
-    /// Returns the waiting deltas of each object: first those that can be taken, in that order.
+    /// Returns the waiting deltas of each object: first the deltas that can be taken, in the order in which they are taken.
     fn waiting(&self) -> Box<dyn Iterator<Item = (&Deltas<O>, VersionRef)> + '_>;
 
     /// Frees memory that an empty queue does not need. Returns true if it did.
@@ -139,7 +139,7 @@ impl<O> Rules<O> {
         self.discarded.extend(self.ordering.push(delta, version, &mut self.progress));
     }
 
-    /// Queues a delete; only its version, if the object neither waits nor is in flight nor known.
+    /// Queues a delete. If the object neither waits nor is in flight nor known, queues only the version of the delete.
     fn delete(&mut self, deleted: Deleted<O>, known: Option<&dyn KnownObjects<O>>) {
         let is_queued = self.ordering.queues_delete(deleted.key()).unwrap_or_else(|| {
             let cached = known.and_then(|known| known.get(deleted.key()));
@@ -158,7 +158,8 @@ impl<O> Rules<O> {
         }
     }
 
-    /// Queues a relist: missed deletes of the objects that it lacks, then the listed objects. Of an object that is listed twice, the last state counts.
+    /// Queues a relist: missed deletes of the objects that it lacks, then the listed objects. If an object is listed twice, its last state
+    /// counts.
     fn replace(&mut self, mut relist: Relist<O>, known: Option<&dyn KnownObjects<O>>) {
         // Called before the queue is changed: `known` is users' code, and may panic.
         let missing = self.missing_from(&relist, known);
@@ -173,8 +174,8 @@ impl<O> Rules<O> {
         }
     }
 
-    /// Returns the newest states of all objects that wait, are in flight or are known, and that the list does not have: first those
-    /// in the queue.
+    /// Returns the newest states of all objects that wait, are in flight or are known, and that the list does not contain. Objects in
+    /// the queue are first.
     fn missing_from(&mut self, relist: &Relist<O>, known: Option<&dyn KnownObjects<O>>) -> Vec<Cached<O>> {
         let is_missing = relist.missing();
         let mut known = known.map(KnownObjects::list).unwrap_or_default();
@@ -232,7 +233,7 @@ impl<O> Rules<O> {
             Outcomes::AllRequeued => self.progress.requeue_pending(&pending),
         }
         self.discarded.extend(self.ordering.settle(&mut taken.items, outcomes, &mut self.progress));
-        self.progress.settled();
+        self.progress.batch_settled();
         if self.ordering.free_memory() {
             self.progress.free_memory();
         }
@@ -268,7 +269,7 @@ impl<O> Rules<O> {
     pub(super) fn waiting(&self, key: &Key) -> Option<Deltas<O>> {
         let mut waiting = self.ordering.waiting().map(|(deltas, _)| deltas).filter(|deltas| deltas.key() == key);
         let mut all = waiting.next()?.clone();
-        // Clones: dropping them frees no object.
+        // Returns clones: dropping them frees no object.
         waiting.for_each(|deltas| all.append(deltas.clone(), &mut Vec::new()));
         Some(all)
     }

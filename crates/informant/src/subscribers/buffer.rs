@@ -20,9 +20,9 @@ use crate::{event::CacheEvent, panics::DeferredDrop};
 /// What a buffer does when many events wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BufferPolicy {
-    /// Keeps all of them.
+    /// Keeps all events.
     Unbounded,
-    /// When more than `above` events wait, coalesces those of each object.
+    /// When more than `above` events wait, coalesces the events of each object.
     Coalesce { above: usize },
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum BufferPolicy {
 #[derive(Clone)]
 pub(crate) struct EventBatch {
     events: Arc<[CacheEvent]>,
-    /// The index after the last resync; 0 if there is none.
+    /// The index after the last resync event; 0 if there is none.
     resyncs_end: usize,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Buffer {
     batches: VecDeque<EventBatch>,
     /// INV-L2: the number of events in `batches`.
     in_batches: usize,
-    /// INV-L5: the number of `batches` that have resyncs.
+    /// INV-L5: the number of `batches` that contain resync events.
     batches_with_resyncs: usize,
     /// How many events were ever pushed. The position of an event is the number of events before it.
     pushed: u64,

@@ -23,7 +23,7 @@ thread_local! {
 struct OwnerGuard;
 
 impl OwnerGuard {
-    fn begin(owner: WorkOwner) -> Self {
+    fn new(owner: WorkOwner) -> Self {
         OWNERS.with_borrow_mut(|owners| owners.push(owner));
         Self
     }
@@ -39,7 +39,7 @@ impl Drop for OwnerGuard {
 pub(crate) async fn as_work_of<R>(owner: WorkOwner, work: impl Future<Output = R>) -> R {
     let mut work = pin!(work);
     poll_fn(|context| {
-        let _guard = OwnerGuard::begin(owner);
+        let _guard = OwnerGuard::new(owner);
         work.as_mut().poll(context)
     })
     .await
@@ -47,7 +47,7 @@ pub(crate) async fn as_work_of<R>(owner: WorkOwner, work: impl Future<Output = R
 
 /// Runs a function on behalf of the owner.
 pub(crate) fn run_as_work_of<R>(owner: WorkOwner, work: impl FnOnce() -> R) -> R {
-    let _guard = OwnerGuard::begin(owner);
+    let _guard = OwnerGuard::new(owner);
     work()
 }
 

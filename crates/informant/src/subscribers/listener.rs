@@ -46,14 +46,14 @@ pub(crate) struct Listener {
     pub(super) delivered: AtomicU64,
     panics: AtomicU64,
     resyncs_skipped: AtomicU64,
-    /// A callback, or its future, is running.
+    /// Whether a callback, or its future, is running.
     pub(super) is_busy: AtomicBool,
     /// All events before this position were delivered. Updated only while a task waits for it, so that the usual case costs one load.
     delivered_until: watch::Sender<u64>,
     pub(super) metrics: HandlerMetrics,
     sync: SetOnce<Result<(), CloseReason>>,
     closed: SetOnce<CloseReason>,
-    /// No callback runs, and none will be called.
+    /// Set when no callback runs, and none will be called.
     ended: SetOnce<()>,
 }
 
@@ -127,7 +127,7 @@ impl Listener {
         let events = inbox.buffer.push(batch);
         let (waker, backlog) = (inbox.waker.take(), inbox.buffer.len());
         drop(inbox);
-        self.show(backlog);
+        self.record_backlog(backlog);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -146,7 +146,7 @@ impl Listener {
         has_resyncs
     }
 
-    /// The next chunk, all of which may be [claimed](Claims::claim); `None` once the listener is closed. The caller has delivered all
+    /// Takes the next chunk, whose events can be [claimed](Claims::claim); `None` once the listener is closed. The caller must have delivered all
     /// events that it claimed.
     pub(super) fn poll_chunk(&self, context: &mut Context<'_>) -> Poll<Option<EventBatch>> {
         let mut waker = Some(context.waker().clone());
@@ -154,24 +154,24 @@ impl Listener {
         let mut inbox = self.inbox.lock();
         let chunk = inbox.buffer.poll_chunk(&mut finished);
         if chunk.is_pending() {
-            // Stored under the same lock under which a push looks for it.
+            // Stores the waker before the lock is released, so that the next push finds it.
             std::mem::swap(&mut inbox.waker, &mut waker);
         }
         let (backlog, progress) = (inbox.buffer.len(), self.progress(&inbox));
         drop(inbox);
         self.publish(progress);
-        self.show(backlog);
+        self.record_backlog(backlog);
         self.drop_catching_panics(finished);
         chunk
     }
 
-    /// Waits until every event that waits now was delivered, or was coalesced into one that was.
+    /// Waits until every event that waits now was delivered, or was coalesced into an event that was delivered.
     ///
     /// Cancel safe.
     pub(super) async fn backlog_delivered(&self) -> Result<(), CloseReason> {
-        // Before the lock is taken: a worker that takes it afterwards publishes its progress.
+        // Subscribes before `undelivered_until` takes the lock: a worker that takes the lock afterwards publishes its progress.
         let mut delivered_until = self.delivered_until.subscribe();
-        let Some(until) = self.undelivered() else { return Ok(()) };
+        let Some(until) = self.undelivered_until() else { return Ok(()) };
         let is_delivered = pin!(delivered_until.wait_for(|delivered_until| *delivered_until >= until));
         match select(is_delivered, pin!(self.closed())).await {
             Either::Left(_) => Ok(()),
@@ -179,8 +179,8 @@ impl Listener {
         }
     }
 
-    /// The position before which all events must be delivered so that none of those that wait now is left; `None` if none waits.
-    fn undelivered(&self) -> Option<u64> {
+    /// Returns the position up to which events must be delivered so that all events that wait now are delivered; `None` if none waits.
+    fn undelivered_until(&self) -> Option<u64> {
         let inbox = self.inbox.lock();
         let pushed = inbox.buffer.pushed();
         if inbox.buffer.is_closed() {
@@ -190,8 +190,8 @@ impl Listener {
         // A worker or stream that waits for events leaves its waker, and the next push takes it. Before the start there is no worker.
         let has_received_all = pushed == 0 || inbox.waker.is_some();
         let has_returned_from_all = match inbox.worker {
-            // It may rest after a panic, instead of waiting for events. The claims are read first: a call that was claimed before has
-            // ended if no call runs now.
+            // The worker may pause after a panic, instead of waiting for events. The claims are read before `is_busy`: if no call runs
+            // now, the calls for all claimed events have ended.
             WorkerState::Running => inbox.buffer.first_unclaimed() == pushed && !self.is_busy.load(Ordering::Acquire),
             // The reader of a stream has the last event until it requests the next one.
             WorkerState::NoWorker | WorkerState::NotStarted(_) => false,
@@ -199,10 +199,11 @@ impl Listener {
         (!has_received_all && !has_returned_from_all).then_some(pushed)
     }
 
-    /// Publishes which events were delivered, if a task waits for that. The caller has delivered all events that it claimed.
+    /// Publishes which events were delivered, if a task waits for that. The caller must have delivered all events that it
+    /// claimed.
     ///
-    /// A wait that begins at the same moment may be overlooked; [`poll_chunk`](Self::poll_chunk), which the worker calls before it is
-    /// idle, completes it.
+    /// A wait that begins at the same moment may not be noticed here. [`poll_chunk`](Self::poll_chunk), which the worker calls before it becomes
+    /// idle, publishes the progress for that wait.
     pub(super) fn publish_progress(&self) {
         if self.delivered_until.receiver_count() > 0 {
             let progress = self.progress(&self.inbox.lock());
@@ -210,7 +211,7 @@ impl Listener {
         }
     }
 
-    /// The position to be published; `None` if no task waits for it.
+    /// Returns the position to publish; `None` if no task waits for it.
     fn progress(&self, inbox: &Inbox) -> Option<u64> {
         let is_awaited = self.delivered_until.receiver_count() > 0 && !inbox.buffer.is_closed();
         is_awaited.then(|| inbox.buffer.first_unclaimed())
@@ -223,7 +224,8 @@ impl Listener {
         }
     }
 
-    fn show(&self, backlog: usize) {
+    /// Sets the metric of the backlog.
+    fn record_backlog(&self, backlog: usize) {
         self.metrics.backlog(backlog);
         // `close` may have set the gauge to zero in between.
         if backlog > 0 && self.is_closed() {
@@ -303,7 +305,7 @@ impl Listener {
         }
     }
 
-    /// The worker has ended; closes the listener, if it is open.
+    /// Called when the worker has ended. Closes the listener, if it is open.
     pub(super) fn end(&self) {
         self.close(CloseReason::Removed);
         let _ = self.ended.set(());
@@ -324,7 +326,7 @@ impl Listener {
             }
         };
         drop(inbox);
-        // Set without the lock: these wake tasks, which may lock the inbox at once.
+        // The inbox is not locked here: setting these wakes tasks, which may lock the inbox at once.
         let _ = self.closed.set(reason);
         let _ = self.sync.set(Err(reason));
         let is_idle = idle.is_some();
@@ -347,7 +349,7 @@ impl Listener {
         *self.closed.wait().await
     }
 
-    /// The initial list was delivered.
+    /// Called when the initial list was delivered.
     pub(super) fn set_synced(&self) {
         let _ = self.sync.set(Ok(()));
     }

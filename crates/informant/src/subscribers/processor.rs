@@ -60,7 +60,7 @@ impl SharedProcessor {
         self.id
     }
 
-    /// How often to look for listeners that are due for a resync.
+    /// The period at which the informer checks which listeners are due for a resync.
     pub(crate) fn check_period(&self) -> Option<Duration> {
         self.check.period()
     }
@@ -106,8 +106,8 @@ impl SharedProcessor {
         (listener, period)
     }
 
-    /// Appends the events to the buffer of every listener. Resyncs, which a relist has for unchanged objects, go only to listeners
-    /// that have a resync period and have taken all earlier resyncs. Returns the events, since dropping the last reference to
+    /// Appends the events to the buffer of every listener. Resync events, which a relist causes for unchanged objects, go only to listeners
+    /// that have a resync period and have taken all earlier resync events. Returns the events, since dropping the last reference to
     /// an object runs users' code.
     pub(crate) fn distribute(&mut self, events: Vec<CacheEvent>) -> DeferredDrop<EventBatch> {
         let mut distributed = DeferredDrop::default();
@@ -158,7 +158,7 @@ impl SharedProcessor {
         batch.len()
     }
 
-    /// Distributes no more events and accepts no more listeners. Returns those it had.
+    /// Distributes no more events and accepts no more listeners. Returns the listeners that it had.
     pub(crate) fn close(&mut self) -> Vec<Arc<Listener>> {
         self.is_closed = true;
         std::mem::take(&mut self.listeners).into_iter().map(|scheduled| scheduled.listener).collect()

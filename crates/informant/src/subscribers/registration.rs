@@ -19,7 +19,7 @@ use crate::{ResourceVersion, object::NotComparable};
 
 /// A registered handler or stream of one informer, or of all members of a view. Dropping it changes nothing: the handler stays registered.
 ///
-/// Cheap to clone; all clones are of the same registration.
+/// Cheap to clone; all clones refer to the same registration.
 #[derive(Clone)]
 pub struct Registration {
     /// The name of the informer or view.
@@ -62,8 +62,8 @@ pub struct HandlerStatus {
     pub coalesced: u64,
     /// How often the handler, its filter or the destructor of one of its objects has panicked.
     pub panics: u64,
-    /// How many resyncs were skipped because the handler had not received all events of the one before: it is slower than its resync
-    /// period.
+    /// How many resyncs were skipped because the handler had not received all events of the previous resync: the handler is slower
+    /// than its resync period.
     pub resyncs_skipped: u64,
 }
 

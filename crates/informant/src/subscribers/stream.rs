@@ -21,7 +21,7 @@ use crate::{Event, event::CacheEvent, object::Erased};
 /// A stream of events, in order. It ends when the informer stops. Dropping it unregisters it.
 ///
 /// Events wait until the stream is polled, as they wait for a slow handler;
-/// [`coalesce_above`](crate::informer::Subscribe::coalesce_above) bounds how many.
+/// [`coalesce_above`](crate::informer::Subscribe::coalesce_above) limits their number.
 #[must_use = "a stream that is dropped receives no events"]
 pub struct EventStream<O> {
     events: AnyEventStream,
@@ -124,7 +124,7 @@ impl Stream for AnyEventStream {
         loop {
             // Other tasks must be able to run, also if there is always an event to read, or the filter hides all of them.
             ready!(pin!(consume_budget()).poll(context));
-            // The reader is done with the event before.
+            // The reader has finished with the previous event.
             self.listener.publish_progress();
             if let Some(shared) = self.claim() {
                 match self.receive(shared) {

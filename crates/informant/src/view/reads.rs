@@ -155,7 +155,7 @@ impl<O, V> ViewIndex<O, V> {
         each_once(self.indexes.iter().flat_map(Index::values))
     }
 
-    /// A lookup of a value, to be combined with lookups in other indexes; see [`View::by_indexes`].
+    /// Returns a lookup of a value, to be combined with lookups in other indexes; see [`View::by_indexes`].
     pub fn lookup<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> Lookup {
         Lookup::from((self.name(), &*value.text()))
     }

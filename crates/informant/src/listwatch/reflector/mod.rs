@@ -61,7 +61,7 @@ pub struct Reflector {
     anchors: Anchors,
     /// How many changes of the server's history the reflectors of this client have found.
     history_changes: Receiver<u64>,
-    /// How many of them this reflector has decoded into account.
+    /// How many of them this reflector has taken into account.
     history_changes_seen: u64,
     /// `Some` while this reflector is the prober.
     prober: Option<Prober>,
