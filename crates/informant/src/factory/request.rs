@@ -188,7 +188,7 @@ impl<'a> AnyRequest<'a> {
     fn informer(&self) -> Result<AnyInformer, RequestError> {
         match &self.namespaces {
             Namespaces::Default => Ok(self.of_default_scope()),
-            Namespaces::All => Ok(self.ask(self.source.clone(), None)),
+            Namespaces::All => Ok(self.find_or_create(self.source.clone(), None)),
             Namespaces::These(namespaces) => match (namespaces.first(), namespaces.len()) {
                 (Some(only), 1) => self.ask_in(only),
                 (_, count) => {
@@ -212,16 +212,16 @@ impl<'a> AnyRequest<'a> {
         let namespace = self.factory.shared.settings.scope.namespace.clone();
         let scoped = namespace.and_then(|name| Some((self.source.clone().in_namespace(name.clone()).ok()?, name)));
         match scoped {
-            Some((source, namespace)) => self.ask(source, Some(namespace)),
-            None => self.ask(self.source.clone(), None),
+            Some((source, namespace)) => self.find_or_create(source, Some(namespace)),
+            None => self.find_or_create(self.source.clone(), None),
         }
     }
 
     fn ask_in(&self, namespace: &str) -> Result<AnyInformer, RequestError> {
-        Ok(self.ask(self.source.clone().in_namespace(namespace)?, Some(namespace.to_owned())))
+        Ok(self.find_or_create(self.source.clone().in_namespace(namespace)?, Some(namespace.to_owned())))
     }
 
-    fn ask(&self, source: KubeSource, namespace: Option<String>) -> AnyInformer {
+    fn find_or_create(&self, source: KubeSource, namespace: Option<String>) -> AnyInformer {
         let RequestScope { labels, fields, .. } = &self.scope;
         let source = source.with_labels(labels.as_str()).with_fields(fields.as_str());
         let key = InformerKey {
@@ -230,7 +230,7 @@ impl<'a> AnyRequest<'a> {
             object_type: self.object_type,
             is_metadata_only: source.is_metadata_only(),
         };
-        self.factory.ask(&key, source, self.make_settings)
+        self.factory.find_or_create(&key, source, self.make_settings)
     }
 }
 

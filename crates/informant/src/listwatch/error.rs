@@ -251,7 +251,7 @@ impl SourceError {
         }
     }
 
-    /// An error that the reflector treats as it treats this one. Errors of other crates cannot be copied: the copy has their text.
+    /// Returns a copy of the error, which the reflector treats in the same way. Errors of other crates cannot be copied: the copy has their text.
     pub(super) fn copy(&self) -> Self {
         let text = |source: &(dyn Error + Send + Sync + 'static)| Chain(source).to_string().into();
         match self {

@@ -120,12 +120,12 @@ impl Scanner {
             },
             Err(error) => error,
         };
-        // Invalid UTF-8 is reported first; the error may only follow from it.
+        // Invalid UTF-8 is reported first, because it may have caused the other error.
         Err(if std::str::from_utf8(json).is_err() { scan::invalid_utf8(json) } else { error })
     }
 
-    /// As [`scan`](Self::scan), for the object at the start of the bytes; returns the number of its bytes as well. The bytes after it are
-    /// not read, so one pass both scans an object and finds its end.
+    /// As [`scan`](Self::scan), for the object at the start of the bytes; also returns the length of the object in bytes. The bytes after the
+    /// object are not read, so one pass both scans an object and finds its end.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl Scanner {
         let mut found = scan::scan(json, &self.omissions, &self.types, &mut self.compact)?;
         let provenance = self.check_types(&found)?;
         let mut body_start = 1 + self.types.len();
-        // A scanner of any kind knows the type only now.
+        // A scanner that accepts any kind knows the type of the object only now.
         if !Arc::ptr_eq(&provenance, &self.provenance) {
             body_start += found.insert_types(&mut self.compact);
         }

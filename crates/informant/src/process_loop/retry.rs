@@ -97,7 +97,8 @@ impl<O, F> Retrying<O, F> {
         Self { function, backoff, on_error: None, held: Vec::new(), failures: HashMap::new() }
     }
 
-    fn fail(&mut self, batch: Batch<O>, key: Key, failed: ProcessFailure) {
+    /// Reports that processing an item failed, and holds the item until its retry.
+    fn handle_failure(&mut self, batch: Batch<O>, key: Key, failed: ProcessFailure) {
         let now = Instant::now();
         let backoff = self.backoff;
         let failures = self.failures.entry(key.clone());
@@ -105,13 +106,13 @@ impl<O, F> Retrying<O, F> {
         failures.count += 1;
         let attempt = failures.count;
         let is_left = batch.items().iter().any(|item| item.deltas().len() > failed.processed);
-        let retry_in = is_left.then(|| failures.delays.failed(now, None));
+        let retry_in = is_left.then(|| failures.delays.after_failure(now, None));
         if !is_left {
             self.failures.remove(&key);
         }
         let error = ProcessError { key, attempt, retry_in, source: failed.source };
         let reported = self.on_error.as_ref().map(|callback| panics::catch(|| callback(&error)));
-        // Without a callback, or if the callback panicked.
+        // Logs the error if there is no callback, or if the callback panicked.
         if !matches!(reported, Some(Ok(()))) {
             let (key, source) = (error.key.as_str(), &*error.source);
             match retry_in.map(|delay| delay.as_millis()) {
@@ -146,7 +147,7 @@ impl<O, F: FnMut(&ObjectChanges<O>) -> Result<(), ProcessFailure>> Retrying<O, F
                 self.failures.remove(&key);
                 batch.acknowledge();
             }
-            Err(failed) => self.fail(batch, key, failed),
+            Err(failed) => self.handle_failure(batch, key, failed),
         }
     }
 

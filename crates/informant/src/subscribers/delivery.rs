@@ -53,7 +53,7 @@ pub(super) fn deliver(
         while let Some(chunk) = poll_fn(|context| listener.poll_chunk(context)).await {
             let spent = delivery.deliver(&chunk, call_lock.as_ref()).await;
             listener.drop_catching_panics(chunk);
-            listener.metrics.chunk(spent);
+            listener.metrics.record_chunk(spent);
         }
         // The handler is dropped before the listener ends.
         listener.drop_catching_panics(delivery.handler);

@@ -141,7 +141,7 @@ impl Listener {
         let has_resyncs = self.inbox.lock().buffer.has_resyncs();
         if has_resyncs {
             self.resyncs_skipped.fetch_add(1, Ordering::Relaxed);
-            self.metrics.resync_skipped();
+            self.metrics.count_skipped_resync();
         }
         has_resyncs
     }
@@ -226,10 +226,10 @@ impl Listener {
 
     /// Sets the metric of the backlog.
     fn record_backlog(&self, backlog: usize) {
-        self.metrics.backlog(backlog);
+        self.metrics.record_backlog(backlog);
         // `close` may have set the gauge to zero in between.
         if backlog > 0 && self.is_closed() {
-            self.metrics.backlog(0);
+            self.metrics.record_backlog(0);
         }
     }
 
@@ -264,7 +264,7 @@ impl Listener {
     fn count_panics(&self, count: u64) {
         if count > 0 {
             self.panics.fetch_add(count, Ordering::Relaxed);
-            self.metrics.panicked(count);
+            self.metrics.count_panics(count);
         }
     }
 
@@ -335,7 +335,7 @@ impl Listener {
         if is_idle {
             let _ = self.ended.set(());
         }
-        self.metrics.backlog(0);
+        self.metrics.record_backlog(0);
         if let Some(waker) = waker {
             waker.wake();
         }

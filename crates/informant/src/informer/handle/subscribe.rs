@@ -208,7 +208,7 @@ impl AnyInformer {
                 return None;
             }
             let (filter, make_worker) = not_yet_registered.take()?;
-            let make = |owner| Listener::new(owner, core.unique(name), Arc::clone(&core.name), policy, filter);
+            let make = |owner| Listener::new(owner, core.unique_name(name), Arc::clone(&core.name), policy, filter);
             let (listener, resync_period) = processor.add_listener(make, resync, core.lister.list(), Instant::now());
             core.add_listener(Arc::clone(&listener), processor);
             // Still under the apply lock: otherwise the informer's start could miss this worker, or the worker could start after the stop.

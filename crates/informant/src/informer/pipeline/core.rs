@@ -43,8 +43,8 @@ pub(crate) struct Core {
     /// Held while a batch is applied to the cache and its events are distributed, and while a listener is added: so each listener
     /// receives every change exactly once.
     ///
-    /// Index functions run while the lock is held. One that takes the lock again would wait for itself; the lock is reentrant, so the
-    /// cell detects this and `with_apply_lock` returns [`InsideApplyLock`].
+    /// Index functions run while the lock is held. An index function that takes the lock again would wait for itself. So the lock is reentrant:
+    /// the cell detects the second borrow, and `with_apply_lock` returns [`InsideApplyLock`].
     apply_lock: ReentrantMutex<RefCell<SharedProcessor>>,
     /// Unique among all informers of the process.
     pub(crate) id: u64,
@@ -60,15 +60,15 @@ pub(crate) struct Core {
     phase_changed: Notify,
     /// Completes when the informer's task has ended; set when the phase becomes `Running`.
     pub(crate) task: OnceLock<Shared<BoxFuture<'static, ()>>>,
-    /// Set by the start. Not part of the phase: it is read for each batch, without a lock, and the status shows it after the stop too.
+    /// Set by the start. It is not part of the phase, because it is read for each batch, without a lock, and the status shows it after the stop too.
     pub(crate) started: OnceLock<Started>,
-    /// Whether the first list has been applied to the cache. Not part of the phase: it is read for each batch, without a lock, and stays
-    /// true after the stop.
+    /// Whether the first list has been applied to the cache. It is not part of the phase, because it is read for each batch, without a lock,
+    /// and stays true after the stop.
     is_synced: AtomicBool,
     fails_fast: bool,
     /// Notified after each cache write, after each list error that retrying cannot fix, and once when the informer stops.
     pub(crate) cache_changed: Notify,
-    /// Changes before and after each relist of a changed history is applied to the cache.
+    /// Incremented before and after each relist of a changed history is applied to the cache.
     pub(crate) history_changes: AtomicU64,
 }
 
@@ -150,7 +150,7 @@ impl Core {
         *self.check_period.lock()
     }
 
-    /// Adds a listener that was added to `processor`.
+    /// Adds a listener, which `processor` has already, to the list.
     pub(crate) fn add_listener(&self, listener: Arc<Listener>, processor: &SharedProcessor) {
         self.listeners.lock().push(listener);
         *self.check_period.lock() = processor.check_period();
@@ -172,7 +172,7 @@ impl Core {
     }
 
     /// Returns the name, with a number appended if another listener has it.
-    pub(crate) fn unique(&self, name: Arc<str>) -> Arc<str> {
+    pub(crate) fn unique_name(&self, name: Arc<str>) -> Arc<str> {
         let listeners = self.listeners.lock();
         let is_taken =
             |name: &str| listeners.iter().any(|listener| **listener.name() == *name && !listener.is_closed());
@@ -246,9 +246,9 @@ impl Core {
         let was_open = self.phase.lock().close();
         self.indexer.stop();
         self.cache_changed.notify_waiters();
-        // Only once: at a second call, another informer of the same name may be recording.
+        // Reset only once: at a second call, another informer of the same name may be recording its metrics.
         if was_open {
-            self.metrics.stopped();
+            self.metrics.reset();
         }
     }
 

@@ -112,7 +112,7 @@ async fn run(reflector: Reflector, applier: BatchApplier, guard: TaskGuard) {
 async fn observe_source(mut handle: ReflectorHandle, core: &Core) {
     loop {
         let status = handle.changed().await;
-        core.metrics.source(&SourceFigures {
+        core.metrics.record_source(&SourceFigures {
             lists: status.lists,
             watches: status.watches,
             history_changes: status.history_changes,

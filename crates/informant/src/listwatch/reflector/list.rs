@@ -80,7 +80,7 @@ impl Reflector {
             self.status.update_silently(|status| status.history_changes += 1);
         }
         self.anchors = listed.anchors(&version);
-        self.resume.listed(asked, &version, is_paged);
+        self.resume.note_accepted_list(asked, &version, is_paged);
         debug!(informer = %self.resource, rv = %version, count = listed.len(), "listed");
         let (relist, quarantined) = listed.into_relist(version.clone(), history_changed);
         for object in self.quarantine.replace(quarantined, &version) {

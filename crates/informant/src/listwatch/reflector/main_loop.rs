@@ -109,7 +109,7 @@ impl Reflector {
         // A watch that opened and broke at once is a failed attempt.
         if operation == Operation::Watch && self.machine.state() == (ReflectorState::Backoff { before: Request::Watch })
         {
-            self.contact.attempt_failed(error.class());
+            self.contact.note_failed_attempt(error.class());
         }
         let error = self.note_failure(operation, error);
         if is_reported {
@@ -143,16 +143,16 @@ impl Reflector {
     /// Notes that the server answered a request, successfully or not.
     fn note_answer(&mut self, now: Instant) {
         self.settings.health.note_reachable(now);
-        self.contact.answered(now);
+        self.contact.note_answer(now);
         self.prober = None;
     }
 
     /// Notes a complete list or an open watch. Returns the time.
     pub(super) fn note_success(&mut self) -> Instant {
         let now = Instant::now();
-        self.machine.delays.succeeded(now);
+        self.machine.delays.note_success(now);
         self.note_answer(now);
-        self.contact.restored(now);
+        self.contact.end_outage(now);
         now
     }
 
@@ -163,7 +163,7 @@ impl Reflector {
 
     /// Notes that a watch was opened.
     pub(super) fn note_opened_watch(&mut self) {
-        self.watchdog.opened();
+        self.watchdog.note_opened_watch();
         self.note_success();
         self.status.update(|status| {
             status.activity = Activity::Watching;
@@ -180,7 +180,7 @@ impl Reflector {
         if let (ErrorClass::Unreachable | ErrorClass::ConnectionLost, Some(streaming)) =
             (class, &self.settings.streaming)
         {
-            streaming.connection_lost();
+            streaming.forget_refusal();
         }
         let server_may_be_starting = self.is_server_starting();
         let error = Arc::new(ListWatchError {
@@ -191,9 +191,9 @@ impl Reflector {
         });
         debug!(informer = %self.resource, error = %Chain(&*error), "a list or watch failed");
         if operation != Operation::Watch {
-            self.contact.attempt_failed(class);
+            self.contact.note_failed_attempt(class);
             match error.is_unreachable() {
-                true => self.contact.unreachable(Instant::now()),
+                true => self.contact.note_unreachable(Instant::now()),
                 false => self.note_answer(Instant::now()),
             }
         }
@@ -223,13 +223,14 @@ impl Reflector {
         sleep_until(until).await;
     }
 
-    /// Waits before the next attempt on a server that cannot be reached: as the prober, or until the prober succeeds.
+    /// Waits before the next attempt on a server that cannot be reached. The prober, the one reflector of a client that retries, waits a short
+    /// time; the others wait until the prober succeeds.
     async fn wait_until_reachable(&mut self, now: Instant, because: Arc<ListWatchError>) {
         let outage = self.settings.health.note_unreachable(now);
         let since = self.contact.unreachable_since().unwrap_or(now);
         let retries_soon = self.contact.may_retry_soon(self.settings.health.has_answered_since(since));
         let delays = &mut self.machine.delays;
-        let other = delays.failed(now, None);
+        let other = delays.after_failure(now, None);
         let probe = if retries_soon { delays.until_probe(outage, other) } else { other };
         let spread = delays.between(Duration::ZERO, RECONNECT_SPREAD);
         let until = now + if self.prober.is_some() { probe } else { other };

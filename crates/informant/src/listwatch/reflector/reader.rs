@@ -126,7 +126,7 @@ impl DecodedEvent {
         Ok(Self::Delta(match event {
             EventType::Added => Delta::Added(object),
             EventType::Deleted => Delta::Deleted(Deleted::Observed(object)),
-            // The last three are decoded without an object.
+            // Events of the last three types are decoded without an object.
             EventType::Modified | EventType::Bookmark | EventType::Error | EventType::Unknown(_) => {
                 Delta::Updated(object)
             }

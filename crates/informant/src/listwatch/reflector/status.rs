@@ -149,7 +149,7 @@ impl ReflectorHandle {
 
     /// Returns the version at which an object last left the quarantine.
     pub(crate) fn released_version(&self) -> Option<ResourceVersion> {
-        self.quarantine.released()
+        self.quarantine.released_version()
     }
 
     /// Returns the quarantined objects: they exist on the server, but could not be decoded or transformed. The cache has an older state of them, or

@@ -31,7 +31,7 @@ use crate::{ResourceVersion, object::Identity};
 /// Upper bound on the duration of a streamed list, as a multiple of its deadline.
 const LONGEST_STREAM: u32 = 10;
 
-/// How often the ordinary list is requested that a streamed list is compared with.
+/// How often the ordinary list with which a streamed list is compared is requested, if it fails.
 const VERIFYING_ATTEMPTS: u32 = 3;
 
 /// How often a warning is logged while a streamed list delivers nothing.
@@ -82,11 +82,11 @@ impl Reflector {
                 informer = %self.resource,
                 "the server does not support streamed lists of this kind; using ordinary lists"
             );
-            streaming.refused(Instant::now());
+            streaming.note_refusal(Instant::now());
         }
     }
 
-    /// Reads until the end of the list. Returns its version; `None` if the stream ends before.
+    /// Reads until the end of the list. Returns its version; `None` if the stream ends before the list is complete.
     async fn read_initial_events(
         &mut self,
         reader: &mut EventReader,

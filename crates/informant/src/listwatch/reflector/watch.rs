@@ -36,7 +36,7 @@ use crate::{
 
 /// The progress of one watch.
 struct WatchProgress {
-    /// True while a watch that began without a version delivers the existing objects, which are in no order. The first change ends that.
+    /// True while a watch that began without a version delivers the existing objects, which are in no order. The first change sets it to false.
     is_unordered: bool,
     /// True if the watch delivered a newer version.
     has_moved: bool,
@@ -50,7 +50,7 @@ struct WatchProgress {
 /// that always has another event ready would keep it from running.
 const EVENTS_BEFORE_YIELD: usize = 64;
 
-/// How long the source has to answer when it is asked because the watch is silent.
+/// The time limit for the source's answer, when the reflector asks for its version because the watch is silent.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Within this time, all reflectors of a client list again after one of them has found that the history changed.
@@ -73,8 +73,8 @@ impl Reflector {
         let opened_at = Instant::now();
         self.note_opened_watch();
         let read = self.read_changes(&mut reader, &mut progress).await;
-        // A clean end counts as contact with the server; after an error, the last byte does.
-        self.contact.watch_ended(if read.is_ok() { Instant::now() } else { reader.last_byte_at });
+        // A clean end counts as contact with the server; after an error, the last contact is the last byte.
+        self.contact.note_watch_end(if read.is_ok() { Instant::now() } else { reader.last_byte_at });
         let (since_asked, since_opened) = (asked_at.elapsed(), opened_at.elapsed());
         let stats = WatchStats { has_moved: progress.has_moved, since_asked, since_opened };
         let operation = Operation::Watch;
@@ -270,7 +270,7 @@ impl Reflector {
                 self.pass_on_undecodable(object, event == EventType::Deleted, version);
             }
             DecodedEvent::Bookmark { version, .. } => {
-                self.watchdog.bookmark(received_at);
+                self.watchdog.note_bookmark(received_at);
                 self.pass_on_version(version, progress)?;
             }
             DecodedEvent::Unknown { event, version } => {
@@ -304,7 +304,7 @@ impl Reflector {
         }
         let cached = object.key.as_ref().and_then(|key| self.settings.known.as_ref()?.get(key));
         match (cached, version) {
-            // The event is of another incarnation, so the cached one was deleted.
+            // The event is of another incarnation, so the cached incarnation was deleted.
             (Some(cached), version) if !cached.identity().may_be_same_incarnation(&object.uid) => {
                 self.destination.push(Change::DeletedUnread { key: cached.key().clone(), version });
             }
@@ -330,7 +330,7 @@ impl Reflector {
     ///
     /// # Errors
     ///
-    /// If the version is older than the reached one.
+    /// If the version is older than the reached version.
     fn advance(&mut self, version: &ResourceVersion, progress: &mut WatchProgress) -> Result<(), SourceError> {
         trace!(informer = %self.resource, rv = %version, "received an event");
         progress.events += 1;

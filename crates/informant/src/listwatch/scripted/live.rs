@@ -42,7 +42,7 @@ pub struct SourceHandle<O> {
     live: Arc<Live<O>>,
 }
 
-/// What handle and source share.
+/// The state that the handle and the source share.
 pub(super) struct Live<O> {
     timeline: Mutex<Timeline<O>>,
     /// Notified after each change of the timeline.
@@ -62,13 +62,13 @@ mod sealed {
     }
 }
 
-/// A [`LiveObject`], read. It is public in name only.
+/// A [`LiveObject`] after it was parsed. It is not part of the public API.
 pub enum Given<O> {
     Key(Key),
     Object(Identity, GivenContent<O>),
 }
 
-/// The content of a given object. It is public in name only.
+/// The content of such an object. It is not part of the public API.
 pub struct GivenContent<O>(ObjectContent<O>);
 
 impl<O: Send + Sync + 'static> SourceHandle<O> {
