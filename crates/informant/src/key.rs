@@ -191,14 +191,14 @@ impl From<&Key> for Key {
     }
 }
 
-/// As text: `"shop/web"`.
+/// Writes the key as text: `"shop/web"`.
 impl Serialize for Key {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
     }
 }
 
-/// From text, as [`FromStr`] reads it.
+/// Reads the key from text, as [`FromStr`] does.
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<str>::deserialize(deserializer)?;

@@ -185,7 +185,7 @@ impl SharedInformerFactory {
     fn informers(&self) -> Vec<AnyInformer> {
         let (informers, ended) = {
             let mut registry = self.shared.registry.lock();
-            let ended = registry.sweep();
+            let ended = registry.remove_stopped();
             (registry.informers(), ended)
         };
         // Dropped after the lock is released, because this may drop whole caches.
@@ -272,7 +272,7 @@ impl SharedInformerFactory {
     async fn stop_all(&self, within: Option<Duration>) -> Result<(), StopErrors> {
         let informers = self.shared.registry.lock().stop();
         let stopped = informer::stop(&informers, within).await;
-        let ended = self.shared.registry.lock().sweep();
+        let ended = self.shared.registry.lock().remove_stopped();
         drop(ended);
         stopped
     }
@@ -290,7 +290,7 @@ impl SharedInformerFactory {
         make_settings: fn(KubeSource) -> ReflectorSettings,
     ) -> AnyInformer {
         let mut registry = self.shared.registry.lock();
-        let (ended, found, streaming) = (registry.sweep(), registry.find(key), registry.streaming(&key.kind));
+        let (ended, found, streaming) = (registry.remove_stopped(), registry.find(key), registry.streaming(&key.kind));
         drop(registry);
         drop(ended);
         if let Some(found) = found {

@@ -169,7 +169,7 @@ pub enum SourceError {
     #[error("the streamed list ended before it was complete")]
     EndedEarly,
 
-    /// The server sent a version that is older than one before it.
+    /// The server sent a version that is older than a version that it sent before.
     #[error("the server sent version {to} after version {from}")]
     OlderVersion {
         /// The newer version, which was received first.

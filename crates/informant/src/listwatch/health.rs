@@ -63,11 +63,11 @@ pub(crate) struct Prober {
 
 /// How long to wait before an attempt on a server that cannot be reached.
 pub(crate) struct Waits {
-    /// For the prober.
+    /// The delay of the prober.
     pub(crate) probe: Duration,
-    /// For all others, if the prober does not succeed before.
+    /// The delay of all other reflectors, if the prober does not succeed before.
     pub(crate) other: Duration,
-    /// For all others, after the prober succeeded.
+    /// The delay of all other reflectors after the prober has succeeded.
     pub(crate) spread: Duration,
 }
 

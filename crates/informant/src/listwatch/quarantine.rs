@@ -140,7 +140,7 @@ impl Quarantine {
         self.shared.lock().released.clone()
     }
 
-    /// Replaces all entries by those of a list. Returns the entries that are new or changed.
+    /// Replaces all entries by the entries of a list. Returns the entries that are new or changed.
     pub(super) fn replace(&self, mut entries: Entries, version: &ResourceVersion) -> Vec<Quarantined> {
         let mut current = self.shared.lock();
         let was_any = !current.by_key.is_empty() || current.released.is_some();

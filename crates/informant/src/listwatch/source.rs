@@ -296,7 +296,7 @@ impl<O: Send + Sync + 'static> Item<O> {
     pub fn object(&self) -> Option<&O> {
         match &self.content {
             ItemContent::Json(_) => None,
-            // Not the `Cached`: if the caller could clone it, the object would be shared, and a transform could not change it (INV-I1).
+            // Does not return the `Cached`: a clone of it would share the object, and a transform could not change the object (INV-I1).
             ItemContent::Decoded(object) => Some(object.object()),
         }
     }

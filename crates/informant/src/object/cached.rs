@@ -197,7 +197,7 @@ impl<O> Cached<O> {
         self.has_state(other.identity(), other.history(), || other.digest())
     }
 
-    /// Whether this is the state of that identity: uid, version and history are equal, and so is the content if both were decoded from JSON.
+    /// Whether this is the state that `identity` names: uid, version and history are equal, and the content is equal if both were decoded from JSON.
     /// (A server that was restored from a backup gives the same version to two states.)
     pub(crate) fn has_state(&self, identity: &Identity, history: u64, digest: impl FnOnce() -> u64) -> bool {
         self.history() == history && self.identity().is_same_state(identity) && is_same_content(self.digest(), digest())

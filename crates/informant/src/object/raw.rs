@@ -97,7 +97,7 @@ impl Scanner {
         self
     }
 
-    /// Marks the objects that are scanned from now on as those of another history of the source.
+    /// Sets the history of the source to which the objects belong that are scanned from now on.
     pub(crate) fn begin_history(&mut self, history: u64) {
         self.provenance = Arc::new(Provenance::clone(&self.provenance).of_history(history));
     }

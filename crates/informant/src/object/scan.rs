@@ -48,7 +48,7 @@ pub(super) fn scan<'a>(
     let found = fields.finish(walked, offset);
     let mut output = walk.into_output();
     if found.is_err() {
-        // Only the buffer is used again.
+        // The content is not needed; only the buffer is used again.
         output.clear();
     }
     match String::from_utf8(output) {

@@ -117,7 +117,7 @@ impl<O> Queue<O> {
         self.update(Rules::close);
     }
 
-    /// Takes one object with its changes: the one that has waited longest. Waits while there is none.
+    /// Takes the object that has waited longest, with its changes. Waits while there is none.
     ///
     /// The batch has no items if only the version changed. In a queue in order, the call also waits while another batch is in flight.
     ///
@@ -216,7 +216,7 @@ impl<O> Queue<O> {
         self.read(|rules| rules.waiting_keys())
     }
 
-    /// Returns the waiting changes of an object, without those in flight.
+    /// Returns the waiting changes of an object, without its changes in flight.
     pub fn waiting(&self, key: &Key) -> Option<Deltas<O>> {
         self.read(|rules| rules.waiting(key))
     }

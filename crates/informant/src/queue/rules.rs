@@ -76,7 +76,7 @@ pub(super) trait Ordering<O>: Send + Sync {
 /// The content of a batch.
 pub(super) struct Taken<O> {
     pub(super) items: Vec<ObjectChanges<O>>,
-    /// The versions in the batch that belong to no item, such as those of bookmarks.
+    /// The versions in the batch that belong to no item, such as the versions of bookmarks.
     pub(super) pending_versions: Vec<VersionRef>,
     pub(super) version: Option<ResourceVersion>,
     pub(super) history_changed: bool,
@@ -192,7 +192,7 @@ impl<O> Rules<O> {
         missing
     }
 
-    /// Queues all known objects as `Sync`, except for those that wait or are in flight.
+    /// Queues all known objects as `Sync`, except for objects that wait or are in flight.
     fn resync(&mut self, known: &dyn KnownObjects<O>) {
         let mut idle = known.list();
         let queued: HashSet<&Key> = self.ordering.newest_of_each().map(Delta::key).collect();

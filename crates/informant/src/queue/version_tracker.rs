@@ -37,7 +37,7 @@ pub(super) struct VersionTracker {
 #[derive(Debug)]
 struct TrackedVersion {
     id: VersionId,
-    /// `None` for changes without a version, such as those of a resync.
+    /// `None` for changes without a version, such as the changes of a resync.
     version: Option<Pushed>,
     waiting: u32,
     in_flight: u32,

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_waits_until_its_last_resync_is_claimed() {
+    fn a_resync_waits_until_its_last_event_is_claimed() {
         let mut buffer = Buffer::new(BufferPolicy::Unbounded);
         drop(buffer.push(adds(0..3)));
         assert!(!buffer.has_resyncs());
@@ -383,7 +383,7 @@ mod tests {
 
     /// A resync that was coalesced into a change does not wait any more.
     #[test]
-    fn a_replay_that_was_coalesced_into_changes_does_not_wait() {
+    fn a_resync_that_was_coalesced_into_changes_does_not_wait() {
         let mut buffer = Buffer::new(BufferPolicy::Coalesce { above: 0 });
         drop(buffer.push(batch([resync(0), resync(1)])));
         assert!(buffer.has_resyncs());
@@ -396,7 +396,7 @@ mod tests {
         assert!(!buffer.has_resyncs());
     }
 
-    /// One step: adds or updates of so many objects, a replay of them, or so many claims.
+    /// One step: adds or updates of so many objects, a resync of them, or so many claims.
     #[derive(Debug, Clone)]
     enum BufferStep {
         Adds(u32),

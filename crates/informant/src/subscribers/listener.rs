@@ -136,7 +136,7 @@ impl Listener {
 
     /// Returns true if events of an earlier resync still wait; counts the resync that the caller skips for that reason.
     ///
-    /// Only the processor appends resync events, so `false` is still correct when it appends those of the new resync.
+    /// Only the processor appends resync events, so `false` is still correct when it appends the events of the new resync.
     pub(super) fn skip_resync_if_waiting(&self) -> bool {
         let has_resyncs = self.inbox.lock().buffer.has_resyncs();
         if has_resyncs {

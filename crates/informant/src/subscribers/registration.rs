@@ -1,6 +1,6 @@
 //! The handle of a registered handler or stream: status, waiting, removal.
 //!
-//! - **In:** the listener of a handler, or those of all members of a view.
+//! - **In:** the listener of a handler, or the listeners of a handler of a view, one for each member.
 //! - **Out:** its status, waits, removal.
 //! - **Knows nothing of:** how events are delivered.
 
@@ -54,9 +54,9 @@ pub struct HandlerStatus {
     pub name: Arc<str>,
     /// Whether all of the initial list was delivered.
     pub is_synced: bool,
-    /// How many events wait for the handler, without the one that it is handling.
+    /// How many events wait for the handler. The event that the handler is processing does not count.
     pub backlog: usize,
-    /// How many events the handler has received, including the one that marks the end of the initial list.
+    /// How many events the handler has received, including the event `Synced`, which marks the end of the initial list.
     pub delivered: u64,
     /// How many events were coalesced into others because the handler was slow.
     pub coalesced: u64,

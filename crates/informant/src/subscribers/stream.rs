@@ -77,7 +77,7 @@ impl<O> EventStream<O> {
     /// # Ok(())
     /// # }
     /// ```
-    // Not an `async fn`: its future would not be `Unpin`, unlike that of `StreamExt::next`.
+    // This is not an `async fn`: the future of one is not `Unpin`, unlike the future of `StreamExt::next`.
     #[expect(clippy::should_implement_trait, reason = "it returns a future, as `StreamExt::next` does")]
     pub fn next(&mut self) -> impl Future<Output = Option<Event<O>>> + Send + Unpin + '_ {
         StreamExt::next(self)

@@ -74,7 +74,7 @@ pub struct SharedInformer<O> {
     object_type: PhantomData<fn(O) -> O>,
 }
 
-/// The phase that an informer is in. As JSON in lower case: `"running"`.
+/// The phase that an informer is in. Its JSON is the name in lower case: `"running"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -402,8 +402,8 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// Waits until the cached state of one object satisfies a condition, and returns this state. The condition receives `None` if the
     /// object does not exist, and is first called when the informer is [synced](Self::synced).
     ///
-    /// The condition is called with the current state and after later changes of the cache. It need not see every state: of two changes
-    /// in quick succession, it may see only the second one.
+    /// The condition is called with the current state and after later changes of the cache. It need not see every state: if two changes
+    /// follow quickly, it may see only the second one.
     ///
     /// ```
     /// use std::time::Duration;

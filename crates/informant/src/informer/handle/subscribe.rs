@@ -112,7 +112,7 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     /// [`FactoryBuilder::resync_every`](crate::factory::FactoryBuilder::resync_every).
     ///
     /// The period is at least a second, and is rounded up to a multiple of the period at which the informer checks for due resyncs.
-    /// If the informer has not started, and this period is shorter than those of all other handlers, the informer checks as often as this
+    /// If the informer has not started, and this period is shorter than the periods of all other handlers, the informer checks as often as this
     /// period requires. A handler with a period also receives the unchanged objects of a relist. Default: the informer's period.
     ///
     /// While `Resynced` events of one resync still wait for the handler, further resyncs are skipped, and counted in
@@ -131,7 +131,7 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     }
 
     /// Coalesces the waiting events of each object when more than this many events wait: the handler receives the newest state without
-    /// those in between, and at most two events of each object wait. Default: no limit, every event is delivered.
+    /// the states in between, and at most two events of each object wait. Default: no limit, every event is delivered.
     pub fn coalesce_above(mut self, events: usize) -> Self {
         self.options.policy = BufferPolicy::Coalesce { above: events };
         self

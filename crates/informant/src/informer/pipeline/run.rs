@@ -41,7 +41,7 @@ pub(crate) struct Unstarted {
 pub(crate) enum QueueKind {
     /// Grouped by object: all pending changes of one object together.
     Grouped,
-    /// In the server's order.
+    /// All changes in the server's order.
     InOrder,
 }
 

@@ -24,7 +24,7 @@ const LONGEST_ERROR: usize = 64 << 10;
 /// Upper bound on the bytes that an error quotes of a body that is not a `Status`.
 const QUOTED: usize = 200;
 
-/// Returns the body if status and headers are those of a successful, uncompressed JSON response.
+/// Returns the body if status and headers show a successful, uncompressed JSON response.
 pub(super) async fn check(response: Response<Body>) -> Result<Body, SourceError> {
     let code = response.status();
     if code.is_redirection() {

@@ -242,7 +242,7 @@ impl KubeSource {
         let exact = if asked.version.is_empty() { "" } else { "Exact" };
         let version = [("resourceVersion", asked.version.as_str()), ("resourceVersionMatch", exact)];
         let Some(key) = &asked.key else {
-            // Without the label selector: the server would have to search for an object with these labels.
+            // Omits the label selector: with it, the server would have to search for an object with these labels.
             let rest = [("fieldSelector", self.fields.as_str()), ("limit", "1")];
             return self.collection_request(self.namespace.as_deref(), METADATA_LIST, version.into_iter().chain(rest));
         };

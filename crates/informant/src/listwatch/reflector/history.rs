@@ -104,7 +104,7 @@ impl Reflector {
         }
     }
 
-    /// Notes a history change: cached objects and versions can no longer be compared with those of the server. Returns the error
+    /// Notes a history change: cached objects and versions can no longer be compared with the objects and versions of the server. Returns the error
     /// that ends the watch.
     pub(super) fn begin_new_history(&mut self) -> SourceError {
         self.history_changes_seen = self.settings.health.note_history_change(self.history_changes_seen);

@@ -55,7 +55,7 @@ pub struct ReflectorStatus {
 
 /// What a reflector does at the moment.
 ///
-/// As JSON an object with the activity's `type`, such as `{"type": "watching"}` or `{"type": "listing", "objects": 500}`.
+/// Its JSON is an object with the activity's `type`, such as `{"type": "watching"}` or `{"type": "listing", "objects": 500}`.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]

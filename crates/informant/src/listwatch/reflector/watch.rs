@@ -57,7 +57,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const RELIST_SPREAD: Duration = Duration::from_secs(3);
 
 impl Reflector {
-    /// Opens a watch, or continues the one that began with a streamed list, and passes on its events until it ends. Returns how it ended.
+    /// Opens a watch, or continues the watch that began with a streamed list, and passes on its events until it ends. Returns how it ended.
     pub(super) async fn watch(&mut self, stream: Option<EventReader>) -> Failure {
         let asked_at = Instant::now();
         let is_unordered = stream.is_none() && !self.resume.is_versioned();

@@ -1,7 +1,7 @@
 //! Tracks the contact with the server: whether there was an outage, and whether the server is starting.
 //!
 //! - **In:** when bytes arrived, and which requests failed.
-//! - **Out:** whether the server's history must be checked; whether errors may be those of a starting server.
+//! - **Out:** whether the server's history must be checked; whether the server may be starting, which explains some errors.
 //! - **Knows nothing of:** how the history is checked.
 
 use std::time::Duration;
