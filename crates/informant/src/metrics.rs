@@ -99,9 +99,9 @@ pub(crate) struct InformerMetrics {
     unchanged: Counter,
     objects: Gauge,
     version: Gauge,
-    lists: Growing,
-    watches: Growing,
-    history_changes: Growing,
+    lists: TotalCounter,
+    watches: TotalCounter,
+    history_changes: TotalCounter,
     failing: Gauge,
     confirmed: Gauge,
     quarantined: Gauge,
@@ -129,12 +129,12 @@ pub(crate) struct Tally {
 }
 
 /// A counter that is set to a total instead of being incremented. A second informer of the same name adds to the first one's count.
-struct Growing {
+struct TotalCounter {
     counter: Counter,
     reached: AtomicU64,
 }
 
-impl Growing {
+impl TotalCounter {
     fn new(counter: Counter) -> Self {
         Self { counter, reached: AtomicU64::new(0) }
     }
@@ -169,9 +169,11 @@ impl InformerMetrics {
             unchanged: events("unchanged"),
             objects: metrics::gauge!("informant_cache_objects", "informer" => name()),
             version: metrics::gauge!("informant_cache_version", "informer" => name()),
-            lists: Growing::new(metrics::counter!("informant_lists_total", "informer" => name())),
-            watches: Growing::new(metrics::counter!("informant_watches_total", "informer" => name())),
-            history_changes: Growing::new(metrics::counter!("informant_history_changes_total", "informer" => name())),
+            lists: TotalCounter::new(metrics::counter!("informant_lists_total", "informer" => name())),
+            watches: TotalCounter::new(metrics::counter!("informant_watches_total", "informer" => name())),
+            history_changes: TotalCounter::new(
+                metrics::counter!("informant_history_changes_total", "informer" => name()),
+            ),
             confirmed: metrics::gauge!("informant_confirmed_timestamp_seconds", "informer" => name()),
             failing: metrics::gauge!("informant_failing", "informer" => name()),
             quarantined: metrics::gauge!("informant_quarantined_objects", "informer" => name()),

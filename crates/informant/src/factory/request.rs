@@ -164,7 +164,8 @@ impl<'a, O: Object> InformerRequest<'a, O> {
         self.request.view().map(View::from_any)
     }
 
-    /// Returns the informer in the factory's namespace; if objects of the kind are not namespaced, the informer of all objects.
+    /// Returns the informer in the factory's namespace. If the factory has none, or objects of the kind are not namespaced, returns the informer of
+    /// all objects.
     pub(super) fn of_default_scope(&self) -> SharedInformer<O> {
         SharedInformer::from_any(self.request.of_default_scope())
     }
@@ -207,7 +208,8 @@ impl<'a> AnyRequest<'a> {
         Ok(AnyView::of_namespaces(members.collect::<Result<Vec<_>, _>>()?)?)
     }
 
-    /// Returns the informer in the factory's namespace; if objects of the kind are not namespaced, the informer of all objects.
+    /// Returns the informer in the factory's namespace. If the factory has none, or objects of the kind are not namespaced, returns the informer of
+    /// all objects.
     fn of_default_scope(&self) -> AnyInformer {
         let namespace = self.factory.shared.settings.scope.namespace.clone();
         let scoped = namespace.and_then(|name| Some((self.source.clone().in_namespace(name.clone()).ok()?, name)));

@@ -62,7 +62,7 @@ pub(crate) struct Prober {
 }
 
 /// How long to wait before an attempt on a server that cannot be reached.
-pub(crate) struct Waits {
+pub(crate) struct RetryDelays {
     /// The delay of the prober.
     pub(crate) probe: Duration,
     /// The delay of all other reflectors, if the prober does not succeed before.
@@ -109,7 +109,7 @@ impl ServerHealth {
     /// succeeds.
     ///
     /// Cancel safe.
-    pub(crate) async fn wait(&self, prober: &mut Option<Prober>, waits: Waits) {
+    pub(crate) async fn wait(&self, prober: &mut Option<Prober>, waits: RetryDelays) {
         let deadline = Instant::now() + waits.other;
         loop {
             let mut changed = std::pin::pin!(self.shared.changed.notified());
@@ -219,8 +219,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn waits() -> Waits {
-        Waits { probe: SECOND, other: 30 * SECOND, spread: 2 * SECOND }
+    fn waits() -> RetryDelays {
+        RetryDelays { probe: SECOND, other: 30 * SECOND, spread: 2 * SECOND }
     }
 
     #[tokio::test(start_paused = true)]

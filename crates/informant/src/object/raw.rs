@@ -146,7 +146,7 @@ impl Scanner {
         Ok((raw, found.length))
     }
 
-    fn check_types(&self, found: &scan::Found<'_>) -> Result<Arc<Provenance>, DecodeError> {
+    fn check_types(&self, found: &scan::ScannedObject<'_>) -> Result<Arc<Provenance>, DecodeError> {
         let types = self.provenance.types();
         let api_version = found.api_version.as_deref().unwrap_or(&types.api_version);
         let kind = found.kind.as_deref().unwrap_or(&types.kind);

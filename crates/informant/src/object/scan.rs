@@ -14,7 +14,7 @@ use super::{
 use crate::{Key, ResourceVersion};
 
 /// The result of a scan.
-pub(super) struct Found<'a> {
+pub(super) struct ScannedObject<'a> {
     pub(super) identity: Identity,
     pub(super) api_version: Option<Cow<'a, str>>,
     pub(super) kind: Option<Cow<'a, str>>,
@@ -39,7 +39,7 @@ pub(super) fn scan<'a>(
     omissions: &Omissions,
     type_members: &str,
     compact: &mut String,
-) -> Result<Found<'a>, DecodeError> {
+) -> Result<ScannedObject<'a>, DecodeError> {
     compact.clear();
     let mut walk = Walk::writing(json, mem::take(compact).into_bytes());
     let mut fields = Fields::default();
@@ -75,7 +75,7 @@ pub(super) fn type_members(api_version: &str, kind: &str) -> String {
     present.map(|(name, value)| format!("\"{name}\":{},", serde_json::Value::from(value))).collect()
 }
 
-impl Found<'_> {
+impl ScannedObject<'_> {
     /// Writes the object's own apiVersion and kind at the front of its compact JSON, and returns their length. Only for an object that was
     /// scanned without type members.
     pub(super) fn insert_types(&mut self, compact: &mut String) -> usize {
@@ -222,7 +222,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns the result of a walk that ended at this offset.
-    fn finish(self, walked: Walked<()>, offset: usize) -> Result<Found<'a>, DecodeError> {
+    fn finish(self, walked: Walked<()>, offset: usize) -> Result<ScannedObject<'a>, DecodeError> {
         let key = self.key();
         match (self.reader.0, walked) {
             (Some((offset, Problem::Duplicate(field))), _) => Err(DecodeError::DuplicateField { key, field, offset }),
@@ -234,7 +234,7 @@ impl<'a> Fields<'a> {
                 let key = key.ok_or(DecodeError::NoName)?;
                 let uid = Uid::new(self.uid.as_deref().unwrap_or_default());
                 let version = ResourceVersion::new(self.version.as_deref().unwrap_or_default());
-                Ok(Found {
+                Ok(ScannedObject {
                     identity: Identity { key, uid, version },
                     api_version: self.api_version.filter(|text| !text.is_empty()),
                     kind: self.kind.filter(|text| !text.is_empty()),

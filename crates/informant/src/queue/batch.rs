@@ -11,7 +11,7 @@ use tokio::time::{Duration, Instant};
 use super::{
     Queue,
     progress::VersionRef,
-    rules::{Outcomes, Taken},
+    rules::{BatchContent, Outcomes},
 };
 use crate::{Key, Origin, ResourceVersion, delta::Deltas, slots::Slot};
 
@@ -43,7 +43,7 @@ use crate::{Key, Origin, ResourceVersion, delta::Deltas, slots::Slot};
 #[must_use = "a batch that is not acknowledged is requeued"]
 pub struct Batch<O> {
     queue: Queue<O>,
-    taken: Taken<O>,
+    taken: BatchContent<O>,
     taken_at: Instant,
     is_settled: bool,
 }
@@ -75,7 +75,7 @@ pub enum ItemOutcome {
 pub struct Closed;
 
 impl<O> Batch<O> {
-    pub(super) fn new(queue: Queue<O>, taken: Taken<O>) -> Self {
+    pub(super) fn new(queue: Queue<O>, taken: BatchContent<O>) -> Self {
         Self { queue, taken, taken_at: Instant::now(), is_settled: false }
     }
 

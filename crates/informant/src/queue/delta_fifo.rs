@@ -33,14 +33,14 @@ pub(super) struct DeltaFifo<O> {
 
 struct Entry<O> {
     key: Key,
-    waiting: Option<Waiting<O>>,
+    waiting: Option<WaitingDeltas<O>>,
     /// The newest delta in flight.
     ///
     /// INV-Q4: `Some` exactly for the objects of open batches.
     in_flight: Option<Delta<O>>,
 }
 
-struct Waiting<O> {
+struct WaitingDeltas<O> {
     deltas: Deltas<O>,
     version_ref: VersionRef,
 }
@@ -51,7 +51,7 @@ impl<O> DeltaFifo<O> {
     }
 
     /// Marks an object as no longer in flight. If deltas of the object wait now, the object goes to the end of the queue.
-    fn end_flight(&mut self, slot: Slot, waiting: impl FnOnce(Option<Waiting<O>>) -> Option<Waiting<O>>) {
+    fn end_flight(&mut self, slot: Slot, waiting: impl FnOnce(Option<WaitingDeltas<O>>) -> Option<WaitingDeltas<O>>) {
         let entry = self.entries.get_mut(slot).expect("INV-Q4");
         entry.in_flight = None;
         entry.waiting = waiting(entry.waiting.take());
@@ -73,11 +73,11 @@ impl<O: Send + Sync> Ordering<O> for DeltaFifo<O> {
             }
             // The object is in flight. It is added to `order` when its batch is acknowledged or requeued.
             Some(entry) => {
-                entry.waiting = Some(Waiting { deltas: delta.into(), version_ref: progress.add(version) });
+                entry.waiting = Some(WaitingDeltas { deltas: delta.into(), version_ref: progress.add(version) });
             }
             None => {
                 let key = delta.key().clone();
-                let waiting = Some(Waiting { deltas: delta.into(), version_ref: progress.add(version) });
+                let waiting = Some(WaitingDeltas { deltas: delta.into(), version_ref: progress.add(version) });
                 self.order.push_back(self.entries.insert(Entry { key, waiting, in_flight: None }));
                 self.peak = self.peak.max(self.entries.len());
             }
@@ -90,7 +90,7 @@ impl<O: Send + Sync> Ordering<O> for DeltaFifo<O> {
         let mut items = Vec::with_capacity(count);
         for slot in self.order.drain(..count) {
             let entry = self.entries.get_mut(slot).expect("INV-Q1");
-            let Waiting { deltas, version_ref } = entry.waiting.take().expect("INV-Q1");
+            let WaitingDeltas { deltas, version_ref } = entry.waiting.take().expect("INV-Q1");
             progress.take(version_ref);
             entry.in_flight = Some(deltas.newest().clone());
             items.push(ObjectChanges { deltas, version_ref, slot: Some(slot) });
@@ -119,7 +119,7 @@ impl<O: Send + Sync> Ordering<O> for DeltaFifo<O> {
                 }
                 Some(rest) => {
                     let version_ref = progress.requeue(item.version_ref);
-                    let requeued = Waiting { deltas: rest, version_ref };
+                    let requeued = WaitingDeltas { deltas: rest, version_ref };
                     self.end_flight(slot, |newer| Some(requeued.put_before(newer, progress, &mut discarded)));
                 }
             }
@@ -193,7 +193,7 @@ impl<O: Send + Sync> Ordering<O> for DeltaFifo<O> {
     }
 }
 
-impl<O> Waiting<O> {
+impl<O> WaitingDeltas<O> {
     /// Puts these requeued deltas before newer ones. If there are newer ones, only the deletes of the requeued deltas are kept, because the newer
     /// deltas replace the others.
     fn put_before(self, newer: Option<Self>, progress: &mut Progress, discarded: &mut Vec<Cached<O>>) -> Self {

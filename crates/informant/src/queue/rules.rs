@@ -74,7 +74,7 @@ pub(super) trait Ordering<O>: Send + Sync {
 }
 
 /// The content of a batch.
-pub(super) struct Taken<O> {
+pub(super) struct BatchContent<O> {
     pub(super) items: Vec<ObjectChanges<O>>,
     /// The versions in the batch that belong to no item, such as the versions of bookmarks.
     pub(super) pending_versions: Vec<VersionRef>,
@@ -213,7 +213,7 @@ impl<O> Rules<O> {
     }
 
     /// Takes the items that have waited longest, and the versions that belong to no item; `None` if there are neither.
-    pub(super) fn take(&mut self, at_most: usize) -> Option<Taken<O>> {
+    pub(super) fn take(&mut self, at_most: usize) -> Option<BatchContent<O>> {
         if !self.ordering.may_take() || (self.ordering.len() == 0 && !self.progress.has_version()) {
             return None;
         }
@@ -222,11 +222,11 @@ impl<O> Rules<O> {
         let pending_versions = self.progress.take_pending(self.ordering.oldest_version());
         let version = if is_alone { self.progress.announce() } else { None };
         let history_changed = pending_versions.iter().any(|pending| pending.history_changed());
-        Some(Taken { items, pending_versions, version, history_changed })
+        Some(BatchContent { items, pending_versions, version, history_changed })
     }
 
     /// Acknowledges or requeues each item of a batch. Moves requeued items out of it; the caller drops the rest after it has released the lock.
-    pub(super) fn settle(&mut self, taken: &mut Taken<O>, outcomes: &Outcomes) {
+    pub(super) fn settle(&mut self, taken: &mut BatchContent<O>, outcomes: &Outcomes) {
         let pending = std::mem::take(&mut taken.pending_versions);
         match outcomes {
             Outcomes::AllDone | Outcomes::Each(_) => pending.iter().for_each(|one| self.progress.acknowledge(*one)),

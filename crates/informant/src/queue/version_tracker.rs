@@ -10,7 +10,7 @@ pub(super) struct VersionId(u64);
 
 /// A version that was pushed, and its number. Versions can repeat and even go backwards; their numbers rise.
 #[derive(Debug, Clone)]
-pub(super) struct Pushed {
+pub(super) struct PushedVersion {
     pub(super) number: u64,
     pub(super) version: ResourceVersion,
 }
@@ -30,7 +30,7 @@ pub(super) struct VersionTracker {
     in_flight: usize,
     /// INV-M3: the number of `versions` without a reference.
     unreferenced: usize,
-    reached: Option<Pushed>,
+    reached: Option<PushedVersion>,
 }
 
 /// One version, and how many objects refer to it.
@@ -38,7 +38,7 @@ pub(super) struct VersionTracker {
 struct TrackedVersion {
     id: VersionId,
     /// `None` for changes without a version, such as the changes of a resync.
-    version: Option<Pushed>,
+    version: Option<PushedVersion>,
     waiting: u32,
     in_flight: u32,
 }
@@ -106,12 +106,12 @@ impl VersionTracker {
         self.in_flight > 0
     }
 
-    pub(super) fn reached(&self) -> Option<&Pushed> {
+    pub(super) fn reached(&self) -> Option<&PushedVersion> {
         self.reached.as_ref()
     }
 
     /// Returns the version that is reached once everything in flight is acknowledged.
-    pub(super) fn reached_when_done(&self) -> Option<&Pushed> {
+    pub(super) fn reached_when_done(&self) -> Option<&PushedVersion> {
         let cleared = self.versions.iter().take_while(|tracked| tracked.waiting == 0);
         cleared.filter_map(|tracked| tracked.version.as_ref()).last().or(self.reached())
     }
@@ -123,10 +123,10 @@ impl VersionTracker {
         }
     }
 
-    fn number(&mut self, version: Option<ResourceVersion>) -> Option<Pushed> {
+    fn number(&mut self, version: Option<ResourceVersion>) -> Option<PushedVersion> {
         let version = version.filter(|version| !version.is_empty())?;
         self.pushed += 1;
-        Some(Pushed { number: self.pushed, version })
+        Some(PushedVersion { number: self.pushed, version })
     }
 
     fn change(&mut self, id: VersionId, change: impl FnOnce(&mut TrackedVersion)) {

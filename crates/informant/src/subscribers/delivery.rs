@@ -150,7 +150,7 @@ impl Delivery<'_> {
             let shared = chunk.get(position)?;
             group.last = Some(&shared.event);
             group.claimed += 1;
-            let received = self.listener.received(shared);
+            let received = self.listener.event_for_handler(shared);
             if self.listener.is_closed() {
                 // The filter is users' code and may take long. The handler was removed meanwhile, so it must not be called.
                 return None;
@@ -220,7 +220,7 @@ fn after_event(listener: &Listener, event: Option<&Event<Erased>>) {
 
 /// Logs and counts a panic. The event counts as delivered. Then waits before the next call, unless the listener is closed.
 async fn rest_after_panic(listener: &Listener, event: Option<&Event<Erased>>, panic: &str) {
-    listener.panicked("a handler panicked", event.and_then(Event::key).map(Key::as_str), panic);
+    listener.record_panic("a handler panicked", event.and_then(Event::key).map(Key::as_str), panic);
     after_event(listener, event);
     // An error means that the time is over and the listener is open.
     let _ = timeout(AFTER_PANIC, listener.closed()).await;

@@ -157,7 +157,7 @@ impl Listener {
             // Stores the waker before the lock is released, so that the next push finds it.
             std::mem::swap(&mut inbox.waker, &mut waker);
         }
-        let (backlog, progress) = (inbox.buffer.len(), self.progress(&inbox));
+        let (backlog, progress) = (inbox.buffer.len(), self.progress_to_publish(&inbox));
         drop(inbox);
         self.publish(progress);
         self.record_backlog(backlog);
@@ -206,13 +206,13 @@ impl Listener {
     /// idle, publishes the progress for that wait.
     pub(super) fn publish_progress(&self) {
         if self.delivered_until.receiver_count() > 0 {
-            let progress = self.progress(&self.inbox.lock());
+            let progress = self.progress_to_publish(&self.inbox.lock());
             self.publish(progress);
         }
     }
 
     /// Returns the position to publish; `None` if no task waits for it.
-    fn progress(&self, inbox: &Inbox) -> Option<u64> {
+    fn progress_to_publish(&self, inbox: &Inbox) -> Option<u64> {
         let is_awaited = self.delivered_until.receiver_count() > 0 && !inbox.buffer.is_closed();
         is_awaited.then(|| inbox.buffer.first_unclaimed())
     }
@@ -233,12 +233,12 @@ impl Listener {
         }
     }
 
-    /// The event as the handler receives it; `None` if the filter hides it. An object at which the filter panics does not pass.
-    pub(super) fn received<'a>(&self, shared: &'a CacheEvent) -> Option<Cow<'a, Event<Erased>>> {
+    /// Returns the event as the handler receives it; `None` if the filter hides it. An object at which the filter panics does not pass.
+    pub(super) fn event_for_handler<'a>(&self, shared: &'a CacheEvent) -> Option<Cow<'a, Event<Erased>>> {
         let Some(filter) = &self.filter else { return Some(Cow::Borrowed(&shared.event)) };
         apply_filter(shared, |object| {
             panics::catch(|| filter(object)).unwrap_or_else(|panic| {
-                self.panicked("a filter panicked", Some(object.key().as_str()), &panic);
+                self.record_panic("a filter panicked", Some(object.key().as_str()), &panic);
                 false
             })
         })
@@ -252,7 +252,7 @@ impl Listener {
         self.count_panics(panics);
     }
 
-    pub(super) fn panicked(&self, what: &'static str, key: Option<&str>, panic: &str) {
+    pub(super) fn record_panic(&self, what: &'static str, key: Option<&str>, panic: &str) {
         self.count_panics(1);
         self.log_panic(what, key, panic);
     }

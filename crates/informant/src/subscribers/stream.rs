@@ -103,7 +103,7 @@ impl AnyEventStream {
         if let Event::Synced = shared.event {
             self.listener.set_synced();
         }
-        let event = self.listener.received(shared)?.into_owned();
+        let event = self.listener.event_for_handler(shared)?.into_owned();
         self.listener.delivered.fetch_add(1, Ordering::Relaxed);
         Some(event)
     }

@@ -19,7 +19,7 @@ use super::{
         rules::{error_class::ErrorClass, resume::ListVerdict, state::Input},
     },
     Reflector,
-    main_loop::{Failure, known},
+    main_loop::{Failure, cached_objects},
     received::ReceivedList,
     status::Activity,
 };
@@ -153,7 +153,7 @@ impl Reflector {
         let idle_timeout = self.settings.idle_timeout;
         let silent = |_| SourceError::Silent { after: idle_timeout };
         let mut pieces = timeout(idle_timeout, self.settings.source.list(request)).await.map_err(silent)??;
-        let known = known(&self.settings, self.resume.may_reuse());
+        let known = cached_objects(&self.settings, self.resume.may_reuse());
         let mut cutter = ListCutter::with_limit(self.settings.size_limit);
         let (mut end, mut has_body) = (None, false);
         while let Some(piece) = timeout(idle_timeout, pieces.next()).await.map_err(silent)? {

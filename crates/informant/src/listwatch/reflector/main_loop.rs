@@ -16,7 +16,7 @@ use super::{
     super::{
         ListWatchError, Operation, Quarantined, Served, SourceError,
         error::Chain,
-        health::Waits,
+        health::RetryDelays,
         quarantine::Entries,
         rules::{
             error_class::ErrorClass,
@@ -236,7 +236,7 @@ impl Reflector {
         let until = now + if self.prober.is_some() { probe } else { other };
         debug!(informer = %self.resource, delay_ms = (until - now).as_millis(), "waiting until the server can be reached");
         self.status.set(Activity::BackingOff { until, because });
-        self.settings.health.wait(&mut self.prober, Waits { probe, other, spread }).await;
+        self.settings.health.wait(&mut self.prober, RetryDelays { probe, other, spread }).await;
     }
 
     /// Reports a failure to the user's callback, or to the log. Failures of an outage are reported once, when it has lasted
@@ -274,7 +274,7 @@ pub(super) fn call<R>(informer: &str, name: &str, callback: impl FnOnce() -> R) 
 }
 
 /// Returns a function that finds the cached object of a key; if `reuses` is false, it finds none.
-pub(super) fn known(settings: &ReflectorSettings, reuses: bool) -> impl Fn(&Key) -> Option<Cached<Erased>> {
+pub(super) fn cached_objects(settings: &ReflectorSettings, reuses: bool) -> impl Fn(&Key) -> Option<Cached<Erased>> {
     let known = settings.known.as_deref().filter(|_| reuses);
     move |key| known.and_then(|known| known.get(key))
 }

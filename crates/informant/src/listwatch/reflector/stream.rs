@@ -21,7 +21,7 @@ use super::{
         rules::state::{Input, WatchStats},
     },
     Reflector,
-    main_loop::{Failure, known},
+    main_loop::{Failure, cached_objects},
     reader::{DecodedEvent, EventReader},
     received::{ReceivedList, ReceivedStream},
     status::Activity,
@@ -97,7 +97,7 @@ impl Reflector {
         let mut last_new = Instant::now();
         let mut warned_at = Instant::now();
         loop {
-            let known = known(&self.settings, self.resume.may_reuse());
+            let known = cached_objects(&self.settings, self.resume.may_reuse());
             let mut has_new = false;
             while let Some(event) = reader.next(&mut self.decoder, &known)? {
                 match event {
