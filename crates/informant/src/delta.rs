@@ -51,7 +51,7 @@ pub enum Change<O> {
     /// An object that existed before the watch began. The server sends such objects in no order, so the version of the object does not count as
     /// reached.
     Existing(Cached<O>),
-    /// The object was deleted, and its final state could not be decoded.
+    /// The object was deleted, and its final state could not be decoded. The queue turns this into a missed delete with the newest known state.
     DeletedUnread {
         /// The key of the object.
         key: Key,
@@ -152,7 +152,7 @@ impl<O> Deltas<O> {
         let mut deletes = self.deltas.iter().filter(|delta| delta.is_deleted());
         let mut kept = Self::from(deletes.next()?.clone());
         for delete in deletes {
-            // A clone: dropping it frees no object.
+            // A clone of the object: dropping it frees no object.
             kept.push(delete.clone());
         }
         Some(kept)
@@ -163,13 +163,13 @@ impl<O> Deltas<O> {
         discarded.extend(newer.deltas.into_iter().filter_map(|delta| self.push(delta)));
     }
 
-    /// Appends a change. Two deletes of the same incarnation in a row become one: an observed final state replaces a missed
-    /// one. Returns the object of the delete that is not needed; dropping it runs users' code.
+    /// Appends a change. Two deletes of the same incarnation in a row become one: an observed delete replaces a missed
+    /// delete. Returns the object of the delete that is not needed; dropping it runs users' code.
     pub(crate) fn push(&mut self, delta: Delta<O>) -> Option<Cached<O>> {
         debug_assert_eq!(self.key(), delta.key(), "INV-D1");
         let newest = self.deltas.last_mut().expect("INV-D1");
         match (&*newest, &delta) {
-            (Delta::Deleted(older), Delta::Deleted(newer)) if older.is_of_same_incarnation(newer) => {
+            (Delta::Deleted(older), Delta::Deleted(newer)) if older.may_be_same_incarnation(newer) => {
                 let superseded = match older {
                     Deleted::Observed(_) => delta,
                     Deleted::Missed { .. } => std::mem::replace(newest, delta),
@@ -188,7 +188,8 @@ impl<O> Deltas<O> {
 }
 
 impl<O> Relist<O> {
-    /// Finds objects that the server does not have any more: those that are neither listed nor quarantined under the same uid.
+    /// Returns a function that is true for objects that the server does not have any more: they are neither listed nor quarantined under the
+    /// same uid.
     pub(crate) fn missing(&self) -> impl Fn(&Cached<O>) -> bool {
         let listed: HashSet<&Key> = self.objects.iter().map(Cached::key).collect();
         let quarantined: HashMap<&Key, &Uid> = self.quarantined.iter().map(|(key, uid)| (key, uid)).collect();

@@ -68,11 +68,12 @@ pub enum Event<O> {
     Synced,
 }
 
-/// An event on its way from the cache to the handlers, with the state by which filters and coalescing judge a delete.
+/// An event on its way from the cache to the handlers. For a delete, it also carries the state that handlers received last: filters and
+/// coalescing look at that state, not at the final one.
 #[derive(Debug, Clone)]
 pub(crate) struct CacheEvent {
     pub(crate) event: Event<Erased>,
-    /// Of a delete, the state that handlers received last, unless it is the state in the event.
+    /// For a delete, the state that handlers received last. `None` if that is the state in the event, and for all other events.
     last_received: Option<Cached<Erased>>,
 }
 
@@ -107,7 +108,7 @@ impl CacheEvent {
         Self { event: Event::Deleted(deleted), last_received: Some(last_received) }
     }
 
-    /// Of a delete, the state that handlers received last; of any other event, its [object](Event::object).
+    /// For a delete, returns the state that handlers received last; for any other event, its [object](Event::object).
     pub(crate) fn last_received(&self) -> Option<&Cached<Erased>> {
         self.last_received.as_ref().or_else(|| self.event.object())
     }
@@ -132,8 +133,8 @@ impl<O> Deleted<O> {
         self.object().key()
     }
 
-    /// Whether both may be deletions of the same incarnation of the object.
-    pub(crate) fn is_of_same_incarnation(&self, other: &Self) -> bool {
+    /// Returns false if the UIDs show that the two deletes are of different objects with the same name.
+    pub(crate) fn may_be_same_incarnation(&self, other: &Self) -> bool {
         self.object().identity().may_be_same_incarnation(other.object().uid())
     }
 }

@@ -68,20 +68,20 @@ pub(crate) struct KeyParts<'a> {
 }
 
 impl Key {
-    /// Names an object in a namespace. With an empty namespace, the same as [`cluster_scoped`](Self::cluster_scoped).
+    /// Returns the key of an object in a namespace. With an empty namespace, the same as [`cluster_scoped`](Self::cluster_scoped).
     pub fn namespaced(namespace: &str, name: &str) -> Self {
         let text = if namespace.is_empty() { Arc::from(name) } else { [namespace, "/", name].concat().into() };
         let namespace_len = u32::try_from(namespace.len()).expect("a namespace is shorter than 4 GiB");
         Self { text, namespace_len, hash: KeyParts::new(namespace, name).hash }
     }
 
-    /// Names an object that is in no namespace, such as a Node. (A [`ClusterKey`](crate::ClusterKey) is something else: a key together with
+    /// Returns the key of an object that is in no namespace, such as a Node. (A [`ClusterKey`](crate::ClusterKey) is something else: a key together with
     /// the name of a cluster, in a view of several clusters.)
     pub fn cluster_scoped(name: &str) -> Self {
         Self::namespaced("", name)
     }
 
-    /// Names an object of the Kubernetes API, such as the answer to a request.
+    /// Returns the key of a Kubernetes object, for example of one that a request returned.
     ///
     /// ```
     /// use informant::Key;
@@ -123,7 +123,7 @@ impl Key {
         &self.text
     }
 
-    /// The hash for hash tables that take it as a number.
+    /// The hash for tables such as `hashbrown::HashTable`, whose methods take the hash as an argument.
     pub(crate) fn table_hash(&self) -> u64 {
         spread(self.hash)
     }
@@ -191,14 +191,14 @@ impl From<&Key> for Key {
     }
 }
 
-/// As text: `"shop/web"`.
+/// Writes the key as text: `"shop/web"`.
 impl Serialize for Key {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
     }
 }
 
-/// From text, as [`FromStr`] reads it.
+/// Reads the key from text, as [`FromStr`] does.
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<str>::deserialize(deserializer)?;

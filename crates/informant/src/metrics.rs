@@ -99,9 +99,9 @@ pub(crate) struct InformerMetrics {
     unchanged: Counter,
     objects: Gauge,
     version: Gauge,
-    lists: Growing,
-    watches: Growing,
-    history_changes: Growing,
+    lists: TotalCounter,
+    watches: TotalCounter,
+    history_changes: TotalCounter,
     failing: Gauge,
     confirmed: Gauge,
     quarantined: Gauge,
@@ -129,12 +129,12 @@ pub(crate) struct Tally {
 }
 
 /// A counter that is set to a total instead of being incremented. A second informer of the same name adds to the first one's count.
-struct Growing {
+struct TotalCounter {
     counter: Counter,
     reached: AtomicU64,
 }
 
-impl Growing {
+impl TotalCounter {
     fn new(counter: Counter) -> Self {
         Self { counter, reached: AtomicU64::new(0) }
     }
@@ -169,9 +169,11 @@ impl InformerMetrics {
             unchanged: events("unchanged"),
             objects: metrics::gauge!("informant_cache_objects", "informer" => name()),
             version: metrics::gauge!("informant_cache_version", "informer" => name()),
-            lists: Growing::new(metrics::counter!("informant_lists_total", "informer" => name())),
-            watches: Growing::new(metrics::counter!("informant_watches_total", "informer" => name())),
-            history_changes: Growing::new(metrics::counter!("informant_history_changes_total", "informer" => name())),
+            lists: TotalCounter::new(metrics::counter!("informant_lists_total", "informer" => name())),
+            watches: TotalCounter::new(metrics::counter!("informant_watches_total", "informer" => name())),
+            history_changes: TotalCounter::new(
+                metrics::counter!("informant_history_changes_total", "informer" => name()),
+            ),
             confirmed: metrics::gauge!("informant_confirmed_timestamp_seconds", "informer" => name()),
             failing: metrics::gauge!("informant_failing", "informer" => name()),
             quarantined: metrics::gauge!("informant_quarantined_objects", "informer" => name()),
@@ -180,7 +182,7 @@ impl InformerMetrics {
     }
 
     /// Records a batch that was applied to the cache and distributed.
-    pub(crate) fn batch(&self, took: Duration, tally: Tally, index_panics: usize) {
+    pub(crate) fn record_batch(&self, took: Duration, tally: Tally, index_panics: usize) {
         self.batch_seconds.record(took.as_secs_f64());
         for (counter, count) in [
             (&self.added, tally.added),
@@ -196,12 +198,12 @@ impl InformerMetrics {
     }
 
     /// Records the size of a batch that is about to be applied.
-    pub(crate) fn taken(&self, items: usize) {
+    pub(crate) fn record_taken(&self, items: usize) {
         self.queue_depth.set(items as f64);
     }
 
     /// Records the length of the queue, and the size and version of the cache.
-    pub(crate) fn levels(&self, queued: usize, objects: usize, version: Option<&ResourceVersion>) {
+    pub(crate) fn record_levels(&self, queued: usize, objects: usize, version: Option<&ResourceVersion>) {
         self.queue_depth.set(queued as f64);
         self.objects.set(objects as f64);
         if let Some(number) = version.and_then(as_number) {
@@ -210,17 +212,17 @@ impl InformerMetrics {
     }
 
     /// Records the state of the source.
-    pub(crate) fn source(&self, figures: &SourceFigures) {
+    pub(crate) fn record_source(&self, figures: &SourceFigures) {
         self.lists.grow_to(figures.lists);
         self.watches.grow_to(figures.watches);
         self.history_changes.grow_to(figures.history_changes);
         self.failing.set(f64::from(u8::from(figures.is_failing)));
         self.quarantined.set(figures.quarantined as f64);
-        self.confirmed(figures.confirmed_age);
+        self.record_confirmed(figures.confirmed_age);
     }
 
     /// Records when the server last confirmed that the cache is current.
-    pub(crate) fn confirmed(&self, age: Option<Duration>) {
+    pub(crate) fn record_confirmed(&self, age: Option<Duration>) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         if let (Some(age), Ok(now)) = (age, now) {
             self.confirmed.set(now.saturating_sub(age).as_secs_f64());
@@ -228,7 +230,7 @@ impl InformerMetrics {
     }
 
     /// Sets all gauges to zero, when the informer has stopped.
-    pub(crate) fn stopped(&self) {
+    pub(crate) fn reset(&self) {
         for gauge in
             [&self.queue_depth, &self.objects, &self.version, &self.failing, &self.confirmed, &self.quarantined]
         {
@@ -248,20 +250,20 @@ impl HandlerMetrics {
         }
     }
 
-    pub(crate) fn backlog(&self, waiting: usize) {
+    pub(crate) fn record_backlog(&self, waiting: usize) {
         self.backlog.set(waiting as f64);
     }
 
-    /// Records the time that a handler spent on one call.
-    pub(crate) fn chunk(&self, took: Duration) {
+    /// Records the time that a handler spent on one chunk of events.
+    pub(crate) fn record_chunk(&self, took: Duration) {
         self.seconds.record(took.as_secs_f64());
     }
 
-    pub(crate) fn panicked(&self, count: u64) {
+    pub(crate) fn count_panics(&self, count: u64) {
         self.panics.increment(count);
     }
 
-    pub(crate) fn resync_skipped(&self) {
+    pub(crate) fn count_skipped_resync(&self) {
         self.resyncs_skipped.increment(1);
     }
 }

@@ -66,7 +66,7 @@ pub(crate) fn catch<R>(run: impl FnOnce() -> R) -> Result<R, String> {
 }
 
 /// Drops a value whose destructor may be users' code. If the destructor panics, the panic is caught and `log` is called with its message.
-/// Returns the number of destructors that panicked, including those of cached objects inside the value, which log by themselves.
+/// Returns the number of destructors that panicked, including the destructors of cached objects inside the value, which log by themselves.
 ///
 /// The caller must hold no lock that a reader needs: the destructor may read the informer.
 ///

@@ -119,14 +119,14 @@ impl From<&str> for ResourceVersion {
     }
 }
 
-/// As text: `"1042"`.
+/// Writes the version as text: `"1042"`.
 impl Serialize for ResourceVersion {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
     }
 }
 
-/// From text, as the server wrote it.
+/// Reads the version from text, as the server wrote it.
 impl<'de> Deserialize<'de> for ResourceVersion {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Cow::<str>::deserialize(deserializer).map(Self::new)

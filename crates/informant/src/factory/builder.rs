@@ -160,7 +160,7 @@ impl FactoryBuilder {
     }
 
     /// Settings of the informers of one kind and object type, in every scope: a transform, a resync period, a queue. They are applied
-    /// after those of the factory and after those of earlier calls.
+    /// after the settings of the factory and after the settings of earlier calls.
     ///
     /// `settings` is called once for each new informer, and more often if several tasks request it at the same time.
     pub fn configure<O: OfKind>(

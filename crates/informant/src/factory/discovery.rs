@@ -31,7 +31,7 @@ pub enum DiscoveryError {
     },
 }
 
-/// Looks up a kind in the version that the server prefers among those that have it.
+/// Looks up a kind. If several versions of the API have the kind, uses the version that the server prefers.
 pub(super) async fn find(
     client: &Client,
     group: &str,

@@ -165,8 +165,8 @@ impl SharedInformerFactory {
         self.informers().iter().filter(|informer| informer.start_if_new()).count()
     }
 
-    /// The informers to wait for: started and not stopped by the user. Fails if the factory was stopped.
-    fn to_be_awaited(&self) -> Result<Vec<AnyInformer>, SyncErrors> {
+    /// Returns the informers to wait for: they were started, and the user has not stopped them. Fails if the factory was stopped.
+    fn informers_to_await(&self) -> Result<Vec<AnyInformer>, SyncErrors> {
         if self.is_stopped() {
             return Err(SyncErrors::stopped());
         }
@@ -181,14 +181,14 @@ impl SharedInformerFactory {
         Ok(started)
     }
 
-    /// The informers that the user has not stopped. Removes stopped ones from the registry.
+    /// Returns the informers that the user has not stopped. Removes the stopped informers from the registry.
     fn informers(&self) -> Vec<AnyInformer> {
         let (informers, ended) = {
             let mut registry = self.shared.registry.lock();
-            let ended = registry.sweep();
+            let ended = registry.remove_stopped();
             (registry.informers(), ended)
         };
-        // This may drop whole caches, so not under the lock.
+        // Dropped after the lock is released, because this may drop whole caches.
         drop(ended);
         informers
     }
@@ -219,7 +219,7 @@ impl SharedInformerFactory {
     /// first permanent error of a list; the error names each such informer and the cause.
     #[doc(alias("wait_for_sync", "has_synced", "wait_until_ready"))]
     pub fn synced(&self) -> impl Future<Output = Result<(), SyncErrors>> + Send + use<> {
-        let informers = self.to_be_awaited();
+        let informers = self.informers_to_await();
         async move { informer::synced(&informers?, None).await }
     }
 
@@ -229,7 +229,7 @@ impl SharedInformerFactory {
     ///
     /// Those of `synced`; and if an informer is not synced in time. The error then contains the last failure of each such informer.
     pub fn synced_within(&self, within: Duration) -> impl Future<Output = Result<(), SyncErrors>> + Send + use<> {
-        let informers = self.to_be_awaited();
+        let informers = self.informers_to_await();
         async move { informer::synced(&informers?, Some(within)).await }
     }
 
@@ -272,7 +272,7 @@ impl SharedInformerFactory {
     async fn stop_all(&self, within: Option<Duration>) -> Result<(), StopErrors> {
         let informers = self.shared.registry.lock().stop();
         let stopped = informer::stop(&informers, within).await;
-        let ended = self.shared.registry.lock().sweep();
+        let ended = self.shared.registry.lock().remove_stopped();
         drop(ended);
         stopped
     }
@@ -283,24 +283,24 @@ impl SharedInformerFactory {
     }
 
     /// Returns the informer of a key, creating it if there is none.
-    fn ask(
+    fn find_or_create(
         &self,
         key: &InformerKey,
         source: KubeSource,
         make_settings: fn(KubeSource) -> ReflectorSettings,
     ) -> AnyInformer {
         let mut registry = self.shared.registry.lock();
-        let (ended, found, streaming) = (registry.sweep(), registry.find(key), registry.streaming(&key.kind));
+        let (ended, found, streaming) = (registry.remove_stopped(), registry.find(key), registry.streaming(&key.kind));
         drop(registry);
         drop(ended);
         if let Some(found) = found {
             return found;
         }
-        // Runs the user's `configure` functions, so not under the lock; another task may insert the informer meanwhile.
+        // The lock is not held here, because this runs the user's `configure` functions. Another task may insert the informer meanwhile.
         let builder = self.shared.settings.configure(AnyInformerBuilder::new(make_settings(source)), key, streaming);
         let mut registry = self.shared.registry.lock();
         if let Some(found) = registry.find(key) {
-            // Before the unused builder is dropped, which holds users' closures.
+            // Releases the lock before the unused builder is dropped, because the builder holds users' closures.
             drop(registry);
             return found;
         }

@@ -44,7 +44,7 @@ pub(super) struct Registry {
     informers: HashMap<InformerKey, AnyInformer>,
     /// Informers that are stopping and whose key has a new informer, until they have stopped.
     leaving: Vec<AnyInformer>,
-    /// For each kind, whether the server refused to list it as a stream.
+    /// Whether the server refused to list a kind as a stream, for each kind.
     streaming: HashMap<KindId, StreamingSupport>,
     /// Kinds for which the warning about two object types was logged.
     warned: HashSet<KindId>,
@@ -101,7 +101,7 @@ impl Registry {
     /// Removes informers that have stopped and returns them, because their caches must not be dropped under a lock. A crashed informer
     /// stays until its key is requested again, so that `status` and `problems` show it.
     #[must_use]
-    pub(super) fn sweep(&mut self) -> Vec<AnyInformer> {
+    pub(super) fn remove_stopped(&mut self) -> Vec<AnyInformer> {
         let has_stopped = |informer: &AnyInformer| informer.state() == InformerState::Stopped;
         let is_over =
             |informer: &AnyInformer| has_stopped(informer) && (is_stopped_by_user(informer) || self.is_stopped);
@@ -140,7 +140,7 @@ impl Registry {
         (informer, overlap)
     }
 
-    /// Returns a name that no other informer has: the given one or the source's, with a suffix if another informer has that name already.
+    /// Returns a name that no other informer has: `given`, or the name of the source; with a suffix if another informer has that name already.
     fn name(&self, given: Option<&str>, source: String, key: &InformerKey) -> String {
         let holder = |name: &str| {
             let mut others = self.informers.iter().filter(|(other, _)| *other != key);
@@ -215,7 +215,7 @@ mod tests {
             names
         };
         assert_eq!(shown(&registry), ["crashed", "unstarted"]);
-        assert_eq!(registry.sweep().len(), 1, "the stopped informer is removed");
+        assert_eq!(registry.remove_stopped().len(), 1, "the stopped informer is removed");
         assert_eq!(shown(&registry), ["crashed", "unstarted"]);
         let problem = registry
             .informers()
@@ -224,6 +224,6 @@ mod tests {
         assert_eq!(problem.unwrap().to_string(), "informer crashed has stopped: panicked: boom");
 
         assert_eq!(registry.stop().len(), 2);
-        assert_eq!(registry.sweep().len(), 1, "after the end, all stopped informers are removed");
+        assert_eq!(registry.remove_stopped().len(), 1, "after the end, all stopped informers are removed");
     }
 }

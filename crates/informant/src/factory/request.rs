@@ -49,7 +49,7 @@ struct AnyRequest<'a> {
     factory: &'a SharedInformerFactory,
     source: KubeSource,
     namespaces: Namespaces,
-    /// Without namespace.
+    /// The source without a namespace.
     scope: RequestScope,
     object_type: ObjectType,
     /// Creates the reflector settings for the requested object type.
@@ -116,30 +116,30 @@ impl<'a, O: Object> InformerRequest<'a, O> {
         self
     }
 
-    /// Objects of all namespaces. Default: the factory's setting.
+    /// Requests objects of all namespaces. Default: the factory's setting.
     pub fn in_all_namespaces(mut self) -> Self {
         self.request.namespaces = Namespaces::All;
         self
     }
 
-    /// Only objects of this namespace. Default: the factory's setting.
+    /// Requests only objects of this namespace. Default: the factory's setting.
     pub fn in_namespace(self, namespace: impl Into<String>) -> Self {
         self.in_namespaces([namespace])
     }
 
-    /// Only objects of these namespaces, with one informer for each; finish with [`view`](Self::view). Default: the factory's setting.
+    /// Requests only objects of these namespaces, with one informer for each; finish with [`view`](Self::view). Default: the factory's setting.
     pub fn in_namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.request.namespaces = Namespaces::These(namespaces.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Only objects whose labels match: `app=web,tier!=cache`, or a `kube::core::Selector`. Default: the factory's setting.
+    /// Requests only objects whose labels match: `app=web,tier!=cache`, or a `kube::core::Selector`. Default: the factory's setting.
     pub fn with_labels(mut self, selector: impl fmt::Display) -> Self {
         self.request.scope.labels = selector.to_string();
         self
     }
 
-    /// Only objects whose fields match: `spec.nodeName=node-1`. Default: the factory's setting.
+    /// Requests only objects whose fields match: `spec.nodeName=node-1`. Default: the factory's setting.
     pub fn with_fields(mut self, selector: impl fmt::Display) -> Self {
         self.request.scope.fields = selector.to_string();
         self
@@ -150,7 +150,7 @@ impl<'a, O: Object> InformerRequest<'a, O> {
     ///
     /// # Errors
     ///
-    /// If the request names several namespaces, an invalid one, or one for a kind that is not namespaced.
+    /// If the request names several namespaces, an invalid namespace, or any namespace for a kind that is not namespaced.
     pub fn informer(self) -> Result<SharedInformer<O>, RequestError> {
         self.request.informer().map(SharedInformer::from_any)
     }
@@ -164,7 +164,8 @@ impl<'a, O: Object> InformerRequest<'a, O> {
         self.request.view().map(View::from_any)
     }
 
-    /// The informer in the factory's namespace, if objects of the kind are namespaced.
+    /// Returns the informer in the factory's namespace. If the factory has none, or objects of the kind are not namespaced, returns the informer of
+    /// all objects.
     pub(super) fn of_default_scope(&self) -> SharedInformer<O> {
         SharedInformer::from_any(self.request.of_default_scope())
     }
@@ -188,9 +189,9 @@ impl<'a> AnyRequest<'a> {
     fn informer(&self) -> Result<AnyInformer, RequestError> {
         match &self.namespaces {
             Namespaces::Default => Ok(self.of_default_scope()),
-            Namespaces::All => Ok(self.ask(self.source.clone(), None)),
+            Namespaces::All => Ok(self.find_or_create(self.source.clone(), None)),
             Namespaces::These(namespaces) => match (namespaces.first(), namespaces.len()) {
-                (Some(only), 1) => self.ask_in(only),
+                (Some(only), 1) => self.find_or_create_in(only),
                 (_, count) => {
                     let resource = self.source.resource().plural.clone();
                     Err(RequestError::NotOneNamespace { resource, namespaces: count })
@@ -203,25 +204,26 @@ impl<'a> AnyRequest<'a> {
         let Namespaces::These(namespaces) = &self.namespaces else { return Ok(self.informer()?.into()) };
         // All namespaces are checked before any informer is created.
         namespaces.iter().try_for_each(|namespace| self.source.clone().in_namespace(namespace.clone()).map(drop))?;
-        let members = namespaces.iter().map(|namespace| self.ask_in(namespace));
+        let members = namespaces.iter().map(|namespace| self.find_or_create_in(namespace));
         Ok(AnyView::of_namespaces(members.collect::<Result<Vec<_>, _>>()?)?)
     }
 
-    /// The informer in the factory's namespace, if objects of the kind are namespaced.
+    /// Returns the informer in the factory's namespace. If the factory has none, or objects of the kind are not namespaced, returns the informer of
+    /// all objects.
     fn of_default_scope(&self) -> AnyInformer {
         let namespace = self.factory.shared.settings.scope.namespace.clone();
         let scoped = namespace.and_then(|name| Some((self.source.clone().in_namespace(name.clone()).ok()?, name)));
         match scoped {
-            Some((source, namespace)) => self.ask(source, Some(namespace)),
-            None => self.ask(self.source.clone(), None),
+            Some((source, namespace)) => self.find_or_create(source, Some(namespace)),
+            None => self.find_or_create(self.source.clone(), None),
         }
     }
 
-    fn ask_in(&self, namespace: &str) -> Result<AnyInformer, RequestError> {
-        Ok(self.ask(self.source.clone().in_namespace(namespace)?, Some(namespace.to_owned())))
+    fn find_or_create_in(&self, namespace: &str) -> Result<AnyInformer, RequestError> {
+        Ok(self.find_or_create(self.source.clone().in_namespace(namespace)?, Some(namespace.to_owned())))
     }
 
-    fn ask(&self, source: KubeSource, namespace: Option<String>) -> AnyInformer {
+    fn find_or_create(&self, source: KubeSource, namespace: Option<String>) -> AnyInformer {
         let RequestScope { labels, fields, .. } = &self.scope;
         let source = source.with_labels(labels.as_str()).with_fields(fields.as_str());
         let key = InformerKey {
@@ -230,7 +232,7 @@ impl<'a> AnyRequest<'a> {
             object_type: self.object_type,
             is_metadata_only: source.is_metadata_only(),
         };
-        self.factory.ask(&key, source, self.make_settings)
+        self.factory.find_or_create(&key, source, self.make_settings)
     }
 }
 

@@ -9,7 +9,7 @@ use kube::runtime::reflector::{Lookup, ObjectRef};
 use crate::{Cached, Key, object::OfKind};
 
 impl Key {
-    /// A reference of kube-runtime to the object of kind `K` with this key. Needs the feature `kube-runtime`.
+    /// Returns a reference of kube-runtime to the object of kind `K` with this key. Needs the feature `kube-runtime`.
     ///
     /// For kinds that are known at compile time, `ObjectRef::from(&key)` is shorter. An `ObjectRef` converts back with `Key::from`.
     ///
@@ -37,7 +37,7 @@ impl Key {
 }
 
 impl<O> Cached<O> {
-    /// A reference of kube-runtime to this object, with its uid and version in `extra`. Needs the feature `kube-runtime`.
+    /// Returns a reference of kube-runtime to this object, with its uid and version in `extra`. Needs the feature `kube-runtime`.
     ///
     /// Nothing is decoded, and the method does not check that the object is of kind `K`. For kinds that are known at compile time,
     /// `ObjectRef::from(&object)` is shorter and finds `K` itself.
@@ -94,7 +94,7 @@ impl<K: Lookup + ?Sized> From<ObjectRef<K>> for Key {
     }
 }
 
-/// Of every object type, also of lazy objects and projections, to a reference to their kind. Needs the feature `kube-runtime`.
+/// Converts an object of any object type, including lazy objects and projections, to a reference to its kind. Needs the feature `kube-runtime`.
 impl<O: OfKind> From<&Cached<O>> for ObjectRef<O::Kind> {
     fn from(object: &Cached<O>) -> Self {
         object.to_object_ref(())

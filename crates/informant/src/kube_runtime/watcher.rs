@@ -52,9 +52,9 @@ pub struct Watcher<O> {
 
 /// Translates events, without a stream.
 struct EventTranslator<O> {
-    /// Objects of the initial list until it is complete, then `None`.
+    /// Objects of the initial list until the list is complete, then `None`.
     ///
-    /// A change or deletion before that changes this map: kube-runtime's store cannot remove an object between `Init` and `InitDone`.
+    /// A change or deletion before the list is complete changes this map: kube-runtime's store cannot remove an object between `Init` and `InitDone`.
     initial: Option<BTreeMap<Key, Cached<O>>>,
     /// Watcher events that the stream has not returned yet.
     pending: VecDeque<watcher::Event<Cached<O>>>,
@@ -114,8 +114,8 @@ impl<O> Watcher<O>
 where
     O: Resource<DynamicType: Eq + Hash + Clone> + Clone + Send + Sync + 'static,
 {
-    /// The arguments of kube-runtime's `Controller::for_stream`: the store, and a stream of the objects that trigger reconciliation: those of the initial
-    /// list, and each object that is added or changed.
+    /// Returns the arguments of kube-runtime's `Controller::for_stream`: the store, and a stream of the objects that trigger reconciliation. These are
+    /// the objects of the initial list, and each object that is added or changed.
     ///
     /// The task that polls the stream writes the store: all objects of the initial list at once when the list is complete, later ones before
     /// the stream returns them. So a reconciler finds the state that triggered it, or a newer one. `Store::wait_until_ready` returns when the initial list is complete; if the informer stops before

@@ -43,7 +43,7 @@ impl AnySource {
         Self(Arc::new(ErasedSource { source, object_type: PhantomData }))
     }
 
-    /// For a source that delivers only JSON, which needs no object type. Compiled once for each `L`.
+    /// Wraps a source that delivers only JSON, which needs no object type. Compiled once for each `L`.
     pub(super) fn of_json<L: ListWatch<Erased>>(source: L) -> Self {
         Self::new::<Erased, L>(source)
     }

@@ -135,7 +135,7 @@ impl Decoder {
     pub(super) fn identify(&mut self, item: &Item<Erased>) -> Option<(Identity, u64)> {
         match item.content() {
             ItemContent::Json(json) => self.scanner.scan(json).ok().map(|raw| (raw.identity().clone(), raw.digest())),
-            ItemContent::Ready(object) => Some((object.identity().clone(), object.digest())),
+            ItemContent::Decoded(object) => Some((object.identity().clone(), object.digest())),
         }
     }
 
@@ -143,13 +143,13 @@ impl Decoder {
     pub(super) fn decode_item(&mut self, item: Item<Erased>, known: Known<'_>) -> DecodeResult {
         match item.into_content() {
             ItemContent::Json(json) => self.decode_json(&json, known),
-            ItemContent::Ready(object) => self.objects.make_ready(object, known),
+            ItemContent::Decoded(object) => self.objects.make_from_decoded(object, known),
         }
     }
 
     pub(super) fn decode_json(&mut self, json: &[u8], known: Known<'_>) -> DecodeResult {
         match self.scanner.scan(json) {
-            Ok(raw) => self.objects.make(raw, known, json),
+            Ok(raw) => self.objects.make_from_raw(raw, known, json),
             Err(error) => Err(Box::new(Quarantined::new(error, None, Some(json)))),
         }
     }
@@ -168,12 +168,13 @@ impl Decoder {
     ) -> Option<(DecodeResult, usize)> {
         let (raw, length) = self.scanner.scan_first(json).ok()?;
         let (item, rest) = json.split_at(length);
-        is_valid_rest(rest).then(|| (self.objects.make(raw, known, item), length))
+        is_valid_rest(rest).then(|| (self.objects.make_from_raw(raw, known, item), length))
     }
 }
 
 impl ObjectMaker {
-    fn make(&mut self, raw: RawObject<'_>, known: Known<'_>, json: &[u8]) -> DecodeResult {
+    /// Makes an object of an item that the scanner has read.
+    fn make_from_raw(&mut self, raw: RawObject<'_>, known: Known<'_>, json: &[u8]) -> DecodeResult {
         if let Some(same) = self.reuse(raw.identity(), known, || raw.digest()) {
             return Ok(same);
         }
@@ -188,7 +189,8 @@ impl ObjectMaker {
         }
     }
 
-    fn make_ready(&mut self, mut object: Cached<Erased>, known: Known<'_>) -> DecodeResult {
+    /// Makes an object of an item that the source has decoded.
+    fn make_from_decoded(&mut self, mut object: Cached<Erased>, known: Known<'_>) -> DecodeResult {
         if let Some(same) = self.reuse(object.identity(), known, || object.digest()) {
             return Ok(same);
         }

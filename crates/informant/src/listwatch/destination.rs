@@ -24,14 +24,14 @@ pub trait Destination<O>: Send + Sync + 'static {
     ///
     /// An implementation writes `Box::pin(async move { … })`; each call allocates the future. The default allocates nothing.
     fn room(&self) -> BoxFuture<'_, ()> {
-        Box::pin(Immediately)
+        Box::pin(ReadyFuture)
     }
 }
 
 /// A future that is ready at once. It has no size, so that a box of it needs no allocation.
-struct Immediately;
+struct ReadyFuture;
 
-impl Future for Immediately {
+impl Future for ReadyFuture {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {

@@ -169,7 +169,7 @@ pub enum SourceError {
     #[error("the streamed list ended before it was complete")]
     EndedEarly,
 
-    /// The server sent a version that is older than one before it.
+    /// The server sent a version that is older than a version that it sent before.
     #[error("the server sent version {to} after version {from}")]
     OlderVersion {
         /// The newer version, which was received first.
@@ -251,7 +251,7 @@ impl SourceError {
         }
     }
 
-    /// An error that the reflector treats as it treats this one. Errors of other crates cannot be copied: the copy has their text.
+    /// Returns a copy of the error, which the reflector treats in the same way. Errors of other crates cannot be copied: the copy has their text.
     pub(super) fn copy(&self) -> Self {
         let text = |source: &(dyn Error + Send + Sync + 'static)| Chain(source).to_string().into();
         match self {

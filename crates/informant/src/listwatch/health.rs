@@ -19,8 +19,8 @@ use tokio::{
 ///   seconds. At most four check the server's history and four list at a time; a reflector that has waited 5 s proceeds as well.
 /// - When one reflector finds that the server's history changed, all of them list again.
 ///
-/// All informers of a [factory](crate::SharedInformerFactory) share one. Pass one to several informers without a factory if they share
-/// a client.
+/// All informers of a [factory](crate::SharedInformerFactory) share one `ServerHealth`. Without a factory, pass the same one to all informers that
+/// share a client.
 #[derive(Clone, Default)]
 pub struct ServerHealth {
     shared: Arc<HealthState>,
@@ -62,12 +62,12 @@ pub(crate) struct Prober {
 }
 
 /// How long to wait before an attempt on a server that cannot be reached.
-pub(crate) struct Waits {
-    /// For the prober.
+pub(crate) struct RetryDelays {
+    /// The delay of the prober.
     pub(crate) probe: Duration,
-    /// For all others, if the prober does not succeed before.
+    /// The delay of all other reflectors, if the prober does not succeed before.
     pub(crate) other: Duration,
-    /// For all others, after the prober succeeded.
+    /// The delay of all other reflectors after the prober has succeeded.
     pub(crate) spread: Duration,
 }
 
@@ -83,7 +83,7 @@ impl ServerHealth {
         Self::default()
     }
 
-    /// Notes that a request did not reach the server; returns for how long none has.
+    /// Notes that a request did not reach the server. Returns for how long no request has reached it.
     pub(crate) fn note_unreachable(&self, now: Instant) -> Duration {
         self.shared.reachability.lock().note_unreachable(now)
     }
@@ -100,15 +100,16 @@ impl ServerHealth {
         }
     }
 
-    /// Returns true if the server has answered a request of any reflector since then.
+    /// Returns true if the server has answered a request of any reflector since the time `since`.
     pub(crate) fn has_answered_since(&self, since: Instant) -> bool {
         self.shared.reachability.lock().last_answer.is_some_and(|last| last > since)
     }
 
-    /// Waits until the next attempt on a server that could not be reached: as the prober, or until the prober succeeded.
+    /// Waits until the next attempt on a server that could not be reached: the prober waits a short time, the others wait until the prober
+    /// succeeds.
     ///
     /// Cancel safe.
-    pub(crate) async fn wait(&self, prober: &mut Option<Prober>, waits: Waits) {
+    pub(crate) async fn wait(&self, prober: &mut Option<Prober>, waits: RetryDelays) {
         let deadline = Instant::now() + waits.other;
         loop {
             let mut changed = std::pin::pin!(self.shared.changed.notified());
@@ -146,8 +147,8 @@ impl ServerHealth {
         self.shared.history_changes.subscribe()
     }
 
-    /// Notes that the server's history changed, found by a reflector that has taken account of `seen` changes. If another one was
-    /// found meanwhile, it is the same. Returns the number of changes.
+    /// Notes that the server's history changed, found by a reflector that has taken `seen` changes into account. If another
+    /// reflector has reported a change meanwhile, both found the same change. Returns the number of changes.
     pub(crate) fn note_history_change(&self, seen: u64) -> u64 {
         let mut count = seen;
         self.shared.history_changes.send_if_modified(|changes| {
@@ -218,8 +219,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn waits() -> Waits {
-        Waits { probe: SECOND, other: 30 * SECOND, spread: 2 * SECOND }
+    fn waits() -> RetryDelays {
+        RetryDelays { probe: SECOND, other: 30 * SECOND, spread: 2 * SECOND }
     }
 
     #[tokio::test(start_paused = true)]

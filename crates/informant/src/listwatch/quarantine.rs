@@ -70,7 +70,7 @@ const KEPT_NAMELESS: usize = 16;
 impl Quarantined {
     /// Creates an entry from the error, and the identity if it could be read.
     pub(super) fn new(error: DecodeError, identity: Option<&Identity>, json: Option<&[u8]>) -> Self {
-        // An item of another kind is not the object of this name that the source has.
+        // An item of another kind is not the object that the source has under this name.
         let is_of_our_kind = !matches!(error, DecodeError::WrongType { .. });
         let named = error.key().filter(|_| is_of_our_kind);
         Self {
@@ -78,7 +78,7 @@ impl Quarantined {
             uid: identity.map_or_else(Uid::default, |identity| identity.uid.clone()),
             version: identity.map_or_else(ResourceVersion::default, |identity| identity.version.clone()),
             error: Arc::new(error),
-            // Copied: a slice would keep the whole chunk of the response in memory.
+            // Copies the bytes: a slice would keep the whole chunk of the response in memory.
             json: json.filter(|json| json.len() <= KEPT_BYTES).map(Bytes::copy_from_slice),
             at: Instant::now(),
         }
@@ -134,12 +134,13 @@ impl Quarantine {
         drop_entry(released);
     }
 
-    /// Returns the version at which an object last left the quarantine. A consumer that has not reached it does not have that object's new state.
-    pub(super) fn released(&self) -> Option<ResourceVersion> {
+    /// Returns the version at which an object last left the quarantine. A consumer that has not reached this version does not have
+    /// the new state of that object.
+    pub(super) fn released_version(&self) -> Option<ResourceVersion> {
         self.shared.lock().released.clone()
     }
 
-    /// Replaces all entries by those of a list. Returns the entries that are new or changed.
+    /// Replaces all entries by the entries of a list. Returns the entries that are new or changed.
     pub(super) fn replace(&self, mut entries: Entries, version: &ResourceVersion) -> Vec<Quarantined> {
         let mut current = self.shared.lock();
         let was_any = !current.by_key.is_empty() || current.released.is_some();
@@ -178,7 +179,7 @@ impl Entries {
     }
 
     /// Returns an entry that may be any object of the source.
-    pub(super) fn any_of_ours(&self) -> Option<&Quarantined> {
+    pub(super) fn first_that_may_be_any(&self) -> Option<&Quarantined> {
         self.nameless.iter().find(|bad| bad.may_be_any())
     }
 
@@ -233,7 +234,7 @@ impl Entries {
     }
 }
 
-/// Drops an entry outside of the lock: its error may be one of a user's transform, whose destructor is users' code.
+/// Drops an entry outside of the lock: its error may come from a user's transform, and the destructor of such an error is users' code.
 fn drop_entry(entry: Option<Quarantined>) {
     panics::drop_catching(entry, |panic| {
         error!(error = panic, "dropping the error of a quarantined object panicked; check the transform's error type");

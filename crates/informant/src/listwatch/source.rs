@@ -48,7 +48,8 @@ use crate::{
 /// }
 /// ```
 ///
-/// If its lists have versions, the reflector resumes an ended or failed watch from the last version that it reached; otherwise it lists again.
+/// If the lists of a source have versions, the reflector resumes an ended or failed watch from the last version that it reached; otherwise
+/// the reflector lists again.
 pub trait ListWatch<O>: Send + Sync + 'static {
     /// Requests one page of a list.
     ///
@@ -209,8 +210,8 @@ pub enum SourceEvent<O> {
 /// use informant::{Key, object::Identity};
 /// use informant::listwatch::Item;
 ///
-/// let ready = Item::new(Identity::of_key(Key::cluster_scoped("apples")), 12_u32);
-/// assert_eq!((ready.identity().map(|identity| identity.key.name()), ready.object()), (Some("apples"), Some(&12)));
+/// let decoded = Item::new(Identity::of_key(Key::cluster_scoped("apples")), 12_u32);
+/// assert_eq!((decoded.identity().map(|identity| identity.key.name()), decoded.object()), (Some("apples"), Some(&12)));
 ///
 /// let json = Item::<u32>::json(r#"{"metadata": {"name": "apples"}}"#);
 /// assert_eq!((json.as_json().is_some(), json.identity(), json.object()), (true, None, None));
@@ -221,7 +222,7 @@ pub struct Item<O> {
 
 pub(super) enum ItemContent<O> {
     Json(Bytes),
-    Ready(Cached<O>),
+    Decoded(Cached<O>),
 }
 
 /// Whether a source serves a kind.
@@ -271,12 +272,12 @@ impl<O: Send + Sync + 'static> ListPiece<O> {
 impl<O: Send + Sync + 'static> Item<O> {
     /// Creates an item from a decoded object and its identity.
     pub fn new(identity: Identity, object: O) -> Self {
-        Self::ready(Cached::new(identity, object))
+        Self::decoded(Cached::new(identity, object))
     }
 
     /// Like [`new`](Self::new), with the object's apiVersion, kind and cluster.
     pub fn with_provenance(identity: Identity, provenance: Arc<Provenance>, object: O) -> Self {
-        Self::ready(Cached::with_provenance(identity, provenance, object))
+        Self::decoded(Cached::with_provenance(identity, provenance, object))
     }
 
     /// Creates an item from a decoded Kubernetes object, with the identity in its metadata.
@@ -288,21 +289,22 @@ impl<O: Send + Sync + 'static> Item<O> {
     where
         O: kube::Resource<DynamicType = ()>,
     {
-        Cached::of(object).map(Self::ready)
+        Cached::of(object).map(Self::decoded)
     }
 
     /// Returns the decoded object; `None` for JSON.
     pub fn object(&self) -> Option<&O> {
         match &self.content {
             ItemContent::Json(_) => None,
-            // A plain reference, not the handle: a clone of the handle would prevent a transform (INV-I1).
-            ItemContent::Ready(object) => Some(object.object()),
+            // Does not return the `Cached`: a clone of it would share the object, and a transform could not change the object (INV-I1).
+            ItemContent::Decoded(object) => Some(object.object()),
         }
     }
 }
 
 impl<O> Item<O> {
-    /// Creates an item from the JSON of an object, which the reflector decodes. A reflector [of ready objects](super::Reflector::of_decoded_objects) quarantines it.
+    /// Creates an item from the JSON of an object, which the reflector decodes. A reflector [of decoded
+    /// objects](super::Reflector::of_decoded_objects) cannot decode JSON, and puts the item into quarantine.
     pub fn json(json: impl Into<Bytes>) -> Self {
         Self { content: ItemContent::Json(json.into()) }
     }
@@ -311,7 +313,7 @@ impl<O> Item<O> {
     pub fn as_json(&self) -> Option<&Bytes> {
         match &self.content {
             ItemContent::Json(json) => Some(json),
-            ItemContent::Ready(_) => None,
+            ItemContent::Decoded(_) => None,
         }
     }
 
@@ -319,13 +321,13 @@ impl<O> Item<O> {
     pub fn identity(&self) -> Option<&Identity> {
         match &self.content {
             ItemContent::Json(_) => None,
-            ItemContent::Ready(object) => Some(object.identity()),
+            ItemContent::Decoded(object) => Some(object.identity()),
         }
     }
 
-    /// The object must not be shared (INV-I1).
-    fn ready(object: Cached<O>) -> Self {
-        Self { content: ItemContent::Ready(object) }
+    /// The object must not be shared, because a transform may change it (INV-I1).
+    fn decoded(object: Cached<O>) -> Self {
+        Self { content: ItemContent::Decoded(object) }
     }
 
     pub(super) fn content(&self) -> &ItemContent<O> {
@@ -340,7 +342,7 @@ impl<O> Item<O> {
     pub(super) fn erase(self) -> Item<Erased> {
         match self.content {
             ItemContent::Json(json) => Item::json(json),
-            ItemContent::Ready(object) => Item::ready(object.erase()),
+            ItemContent::Decoded(object) => Item::decoded(object.erase()),
         }
     }
 }
@@ -447,7 +449,7 @@ impl<O> fmt::Debug for Item<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.content {
             ItemContent::Json(json) => write!(f, "Item({} bytes of JSON)", json.len()),
-            ItemContent::Ready(object) => write!(f, "Item({object:?})"),
+            ItemContent::Decoded(object) => write!(f, "Item({object:?})"),
         }
     }
 }

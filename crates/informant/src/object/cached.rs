@@ -74,9 +74,9 @@ struct Stored {
     provenance: Arc<Provenance>,
     /// A hash of the JSON that the object was decoded from; 0 if the source delivered it decoded.
     digest: u64,
-    /// INV-C1: taken only by the destructor.
+    /// INV-C1: `None` only after the destructor has taken it.
     ///
-    /// INV-C2: its type is the type parameter of every `Cached` that points to it, unless that is [`Erased`].
+    /// INV-C2: the type of the object is the type parameter of every `Cached` that points to it, unless that parameter is [`Erased`].
     object: Option<Box<dyn Any + Send + Sync>>,
 }
 
@@ -124,7 +124,7 @@ impl<O: 'static> Cached<O> {
 }
 
 impl Cached<Erased> {
-    /// Makes a handle of an object that was decoded from JSON with this hash; 0 if it was not.
+    /// Makes a handle of an object. `digest` is a hash of the JSON that the object was decoded from; 0 if it was not decoded from JSON.
     pub(super) fn from_box(
         identity: Identity,
         provenance: Arc<Provenance>,
@@ -140,17 +140,17 @@ impl Cached<Erased> {
         Cached { stored: self.stored, object_type: PhantomData }
     }
 
-    /// As [`typed`](Self::typed), of a reference.
+    /// As [`typed`](Self::typed), for a reference.
     pub(crate) fn typed_ref<O>(&self) -> &Cached<O> {
         Cached::from_stored(&self.stored)
     }
 
-    /// As [`typed`](Self::typed), of a list.
+    /// As [`typed`](Self::typed), for a list.
     pub(crate) fn all_typed<O>(objects: Vec<Self>) -> Vec<Cached<O>> {
         objects.into_iter().map(Self::typed).collect()
     }
 
-    /// Mutable access to the object; `None` if another handle shares it, or if it is not an `O`.
+    /// Returns mutable access to the object; `None` if another handle shares it, or if it is not an `O`.
     pub(crate) fn object_mut<O: 'static>(&mut self) -> Option<&mut O> {
         Arc::get_mut(&mut self.stored)?.object.as_mut()?.downcast_mut()
     }
@@ -170,7 +170,7 @@ impl<O> Cached<O> {
         Cached { stored: self.stored, object_type: PhantomData }
     }
 
-    /// As [`erase`](Self::erase), of a reference.
+    /// As [`erase`](Self::erase), for a reference.
     pub(crate) fn erase_ref(&self) -> &Cached<Erased> {
         Cached::from_stored(&self.stored)
     }
@@ -197,7 +197,7 @@ impl<O> Cached<O> {
         self.has_state(other.identity(), other.history(), || other.digest())
     }
 
-    /// Whether this is the state of that identity: uid, version and history are equal, and so is the content if both were decoded from JSON.
+    /// Whether this is the state that `identity` names: uid, version and history are equal, and the content is equal if both were decoded from JSON.
     /// (A server that was restored from a backup gives the same version to two states.)
     pub(crate) fn has_state(&self, identity: &Identity, history: u64, digest: impl FnOnce() -> u64) -> bool {
         self.history() == history && self.identity().is_same_state(identity) && is_same_content(self.digest(), digest())
@@ -215,8 +215,8 @@ impl<O> Cached<O> {
 
     /// The uid of this incarnation of the object, as a [`Uid`]; empty if the source has no uids.
     ///
-    /// `kube::ResourceExt` has a method of the same name. On a `Cached` object this one is called, whether the trait is imported or not; on
-    /// the object itself, that of `kube`:
+    /// `kube::ResourceExt` has a method of the same name. On a `Cached` object, this method is called, whether the trait is imported or
+    /// not; on the object itself, the method of `kube` is called:
     ///
     /// ```
     /// use informant::{Cached, Uid};
@@ -271,7 +271,7 @@ impl<O> Cached<O> {
     }
 }
 
-/// Whether two hashes can be of the same content; 0 is unknown.
+/// Whether two hashes can belong to the same content; 0 means that the hash is not known.
 pub(crate) fn is_same_content(one: u64, other: u64) -> bool {
     one == other || one == 0 || other == 0
 }
@@ -290,7 +290,7 @@ impl<O> Clone for Cached<O> {
     }
 }
 
-/// The handle holds an `O`, but in a box whose type has lost these traits.
+/// The handle holds an `O`, but in a box whose type does not have the traits `UnwindSafe` and `RefUnwindSafe`.
 impl<O: RefUnwindSafe> UnwindSafe for Cached<O> {}
 impl<O: RefUnwindSafe> RefUnwindSafe for Cached<O> {}
 

@@ -55,7 +55,7 @@ pub enum FieldPathError {
 }
 
 impl FieldPath {
-    /// Parses a path to any field, those of the identity included.
+    /// Parses a path to any field, including the fields of the identity.
     pub(crate) fn parse(path: &str) -> Result<Self, FieldPathError> {
         let mut names = vec![String::new()];
         let mut characters = path.chars();
@@ -144,7 +144,7 @@ impl Cuts {
         place.is_end = true;
     }
 
-    /// Returns what is cut of the member with this name; `None` if nothing is.
+    /// Returns what is cut of the member with this name; `None` if nothing is cut.
     #[inline]
     pub(super) fn below(&self, name: &str) -> Option<&Self> {
         self.below.iter().find(|(other, _)| other == name).map(|(_, cuts)| cuts)

@@ -67,8 +67,8 @@ pub enum DecodeError {
         /// The field's path, such as `spec.containers[0].image`; `.` for the object itself.
         ///
         /// serde decodes untagged and internally tagged enums, and flattened fields, from a copy of the JSON. If a field in them
-        /// has the wrong type, the path is that of the enum, or of the object with the flattened fields. For an adjacently tagged enum whose
-        /// content stands before its tag, it is that of the tag.
+        /// has the wrong type, this is the path of the enum, or of the object with the flattened fields. If the content of an adjacently tagged
+        /// enum comes before its tag, this is the path of the tag.
         path: String,
         /// The error of serde_json, with the position in [`Lazy::json`](crate::Lazy::json).
         source: serde_json::Error,

@@ -1,34 +1,34 @@
 //! Finds the field at which the decoding of an object failed.
 //!
-//! - **In:** an object's JSON, the decode error, and a function that decodes the beginning of the JSON.
+//! - **In:** an object's JSON, the decode error, and a function that decodes a prefix of the JSON.
 //! - **Out:** the field's path, such as `spec.containers[0].image`.
 //! - **Knows nothing of:** the type that the object is decoded into; so this code is compiled once, not once for each type.
 //!
 //! serde_json reports where it stopped reading, which is not always where decoding failed. After a value that a type refuses, it may
-//! read the next `}`, `]` or `,`. If an object stands where a string is expected, it stops before the `{`. If a type makes its error
-//! from an error in another text (JSON in an annotation), the position is one in that other text.
+//! read the next `}`, `]` or `,`. If an object stands where a string is expected, it stops before the `{`. If a type parses JSON that
+//! is nested in a string (such as an annotation) and passes on that error, the position is one in the nested JSON.
 //!
-//! But a decoder that has read the byte at which it fails returns the same error whether more bytes follow or not; one that has
-//! not read it reports the end of its input. So this code decodes a few beginnings of the JSON to find that byte, and then
-//! walks to the value around it. Usually four beginnings are decoded, about as many as the JSON has bits in its length if the
-//! position is one in another text.
+//! But decoding a prefix of the JSON shows whether the prefix includes the failing byte: if it does, the error is the same as for the
+//! whole JSON; if not, the error is the unexpected end of the input. So this code decodes a few prefixes to find that byte, and then
+//! walks to the value around it. Usually it decodes four prefixes. If the position is one in nested JSON, it needs a binary search over
+//! the whole JSON: about log2(length) prefixes.
 
 use super::walk::{MemberAction, Walk, Walked};
 
-/// Decodes the beginning of an object's JSON and returns the error.
-pub(super) type DecodeBeginning<'a, 'f> = &'f dyn Fn(&'a str) -> Option<serde_json::Error>;
+/// Decodes a prefix of an object's JSON and returns the error.
+pub(super) type DecodePrefix<'a, 'f> = &'f dyn Fn(&'a str) -> Option<serde_json::Error>;
 
 /// Finds the path of the field at which `decode` fails with `error`; `.` is the object itself.
 ///
 /// serde decodes untagged and internally tagged enums, and flattened fields, from a copy of the JSON. If something in them does
-/// not fit, the path is that of the enum, or of the object with the flattened fields. For an adjacently tagged enum whose content
-/// stands before its tag, it is that of the tag.
-pub(super) fn error_path<'a>(json: &'a str, error: &serde_json::Error, decode: DecodeBeginning<'a, '_>) -> String {
+/// not fit, this function returns the path of the enum, or of the object with the flattened fields. If the content of an adjacently
+/// tagged enum comes before its tag, it returns the path of the tag.
+pub(super) fn error_path<'a>(json: &'a str, error: &serde_json::Error, decode: DecodePrefix<'a, '_>) -> String {
     path_of_byte(json, failing_byte(json, error, decode))
 }
 
 /// Finds the first byte that makes `decode` fail with `error`.
-fn failing_byte<'a>(json: &'a str, error: &serde_json::Error, decode: DecodeBeginning<'a, '_>) -> usize {
+fn failing_byte<'a>(json: &'a str, error: &serde_json::Error, decode: DecodePrefix<'a, '_>) -> usize {
     let expected = text_without_position(error);
     let fails = |length| {
         let error = decode(&json[..whole_length(json, length)]);
@@ -38,7 +38,7 @@ fn failing_byte<'a>(json: &'a str, error: &serde_json::Error, decode: DecodeBegi
     let read = error.column().min(json.len());
     let (mut too_short, mut long_enough) = (read.saturating_sub(2), (read + 1).min(json.len()));
     if fails(too_short) || !fails(long_enough) {
-        // The position is one in another text.
+        // The position is one in nested JSON.
         (too_short, long_enough) = (0, json.len());
     }
     while long_enough - too_short > 1 {

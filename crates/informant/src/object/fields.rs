@@ -100,12 +100,12 @@ fn add_values(value: &Value, names: &[String], values: &mut Vec<String>) {
     }
 }
 
-/// As [`values_in`], of JSON that was scanned, or of a part of it.
+/// As [`values_in`], for JSON that was scanned, or a part of it.
 fn values_in_json(json: &str, names: &[String]) -> Vec<String> {
     let mut values = Vec::new();
     match add_values_in_json(&mut Walk::new(json.as_bytes()), names, &mut values) {
         Ok(()) => values,
-        // The JSON was checked when it was scanned, so only a number that no type can hold gets here.
+        // The JSON was checked when it was scanned, so the only possible error is a number that no type can hold.
         Err(_) => Vec::new(),
     }
 }

@@ -13,7 +13,7 @@ use crate::{Key, ResourceVersion};
 #[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uid(Arc<str>);
 
-/// Names one state of one object.
+/// Identifies one state of one object.
 ///
 /// It is read from the bytes once and kept beside the object, so reading it decodes nothing.
 ///

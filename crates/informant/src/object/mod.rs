@@ -42,7 +42,7 @@ pub use of_kind::OfKind;
 pub use owners::Owned;
 pub use provenance::Provenance;
 pub use raw::{RawObject, Scanner};
-pub(crate) use value_end::ValueEnd;
+pub(crate) use value_end::EndSearch;
 pub(crate) use walk::Walk;
 
 pub use crate::{

@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use super::{
     Cached, DecodeError, Erased, FieldPath, Identity, Object, Provenance, SyntaxProblem,
-    error_path::{DecodeBeginning, error_path},
+    error_path::{DecodePrefix, error_path},
     scan::{self, Omissions, type_members},
 };
 use crate::Key;
@@ -97,7 +97,7 @@ impl Scanner {
         self
     }
 
-    /// Marks the objects that are scanned from now on as those of another history of the source.
+    /// Sets the history of the source to which the objects belong that are scanned from now on.
     pub(crate) fn begin_history(&mut self, history: u64) {
         self.provenance = Arc::new(Provenance::clone(&self.provenance).of_history(history));
     }
@@ -120,12 +120,12 @@ impl Scanner {
             },
             Err(error) => error,
         };
-        // Invalid UTF-8 is reported first; the error may only follow from it.
+        // Invalid UTF-8 is reported first, because it may have caused the other error.
         Err(if std::str::from_utf8(json).is_err() { scan::invalid_utf8(json) } else { error })
     }
 
-    /// As [`scan`](Self::scan), for the object at the start of the bytes; returns the number of its bytes as well. The bytes after it are
-    /// not read, so one pass both scans an object and finds its end.
+    /// As [`scan`](Self::scan), for the object at the start of the bytes; also returns the length of the object in bytes. The bytes after the
+    /// object are not read, so one pass both scans an object and finds its end.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl Scanner {
         let mut found = scan::scan(json, &self.omissions, &self.types, &mut self.compact)?;
         let provenance = self.check_types(&found)?;
         let mut body_start = 1 + self.types.len();
-        // A scanner of any kind knows the type only now.
+        // A scanner that accepts any kind knows the type of the object only now.
         if !Arc::ptr_eq(&provenance, &self.provenance) {
             body_start += found.insert_types(&mut self.compact);
         }
@@ -146,7 +146,7 @@ impl Scanner {
         Ok((raw, found.length))
     }
 
-    fn check_types(&self, found: &scan::Found<'_>) -> Result<Arc<Provenance>, DecodeError> {
+    fn check_types(&self, found: &scan::ScannedObject<'_>) -> Result<Arc<Provenance>, DecodeError> {
         let types = self.provenance.types();
         let api_version = found.api_version.as_deref().unwrap_or(&types.api_version);
         let kind = found.kind.as_deref().unwrap_or(&types.kind);
@@ -233,11 +233,6 @@ pub(super) fn decode_fields<'a, T: Deserialize<'a>>(key: &Key, json: &'a str) ->
 }
 
 #[cold]
-fn field_error<'a>(
-    key: &Key,
-    json: &'a str,
-    source: serde_json::Error,
-    decode: DecodeBeginning<'a, '_>,
-) -> DecodeError {
+fn field_error<'a>(key: &Key, json: &'a str, source: serde_json::Error, decode: DecodePrefix<'a, '_>) -> DecodeError {
     DecodeError::Field { key: key.clone(), path: error_path(json, &source, decode), source }
 }

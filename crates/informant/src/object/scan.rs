@@ -14,7 +14,7 @@ use super::{
 use crate::{Key, ResourceVersion};
 
 /// The result of a scan.
-pub(super) struct Found<'a> {
+pub(super) struct ScannedObject<'a> {
     pub(super) identity: Identity,
     pub(super) api_version: Option<Cow<'a, str>>,
     pub(super) kind: Option<Cow<'a, str>>,
@@ -31,23 +31,24 @@ pub(super) struct Omissions {
     pub(super) cuts: Cuts,
 }
 
-/// Scans the object at the start of `json`. Writes its compact JSON into `compact`, replacing its content, with `types` instead of
-/// apiVersion and kind. The bytes after the object are not read.
+/// Scans the object at the start of `json`. Writes its compact JSON into `compact`, replacing its content, with
+/// `type_members` instead of apiVersion and kind: JSON members such as `"kind":"Pod",`, from [`type_members`]. The bytes after the object
+/// are not read.
 pub(super) fn scan<'a>(
     json: &'a [u8],
     omissions: &Omissions,
-    types: &str,
+    type_members: &str,
     compact: &mut String,
-) -> Result<Found<'a>, DecodeError> {
+) -> Result<ScannedObject<'a>, DecodeError> {
     compact.clear();
     let mut walk = Walk::writing(json, mem::take(compact).into_bytes());
     let mut fields = Fields::default();
-    let walked = fields.read_object(&mut walk, omissions, types);
+    let walked = fields.read_object(&mut walk, omissions, type_members);
     let offset = walk.offset();
     let found = fields.finish(walked, offset);
     let mut output = walk.into_output();
     if found.is_err() {
-        // Only the buffer is used again.
+        // The content is not needed; only the buffer is used again.
         output.clear();
     }
     match String::from_utf8(output) {
@@ -74,9 +75,9 @@ pub(super) fn type_members(api_version: &str, kind: &str) -> String {
     present.map(|(name, value)| format!("\"{name}\":{},", serde_json::Value::from(value))).collect()
 }
 
-impl Found<'_> {
+impl ScannedObject<'_> {
     /// Writes the object's own apiVersion and kind at the front of its compact JSON, and returns their length. Only for an object that was
-    /// scanned without types.
+    /// scanned without type members.
     pub(super) fn insert_types(&mut self, compact: &mut String) -> usize {
         let (api_version, kind) = (self.api_version.as_deref(), self.kind.as_deref());
         let types = type_members(api_version.unwrap_or_default(), kind.unwrap_or_default());
@@ -98,7 +99,7 @@ struct Fields<'a> {
     uid: Option<Cow<'a, str>>,
     version: Option<Cow<'a, str>>,
     labels: Option<Range<usize>>,
-    trouble: FirstTrouble,
+    reader: FieldReader,
 }
 
 #[derive(Default, PartialEq, Eq)]
@@ -109,12 +110,13 @@ enum MetadataProgress {
     Complete,
 }
 
-/// The first problem with a field that is valid JSON, and its offset. The walk continues after it, because the key may follow.
+/// Reads single fields. Stores the first problem with a field that is valid JSON, and the offset of the field. The walk continues after
+/// the problem, because the key may follow.
 #[derive(Default)]
-struct FirstTrouble(Option<(usize, Trouble)>);
+struct FieldReader(Option<(usize, Problem)>);
 
 #[derive(Clone, Copy)]
-enum Trouble {
+enum Problem {
     Duplicate(Field),
     Expected(Field, &'static str),
 }
@@ -132,16 +134,16 @@ const STRING: Shape = ("a string", b"\"");
 const NUMBER: Shape = ("a number", b"-0123456789");
 const ARRAY: Shape = ("an array", b"[");
 
-/// The nesting depth of members of the object and of its metadata that are objects or arrays.
+/// The nesting depth of a nested object or array that is a member of the object (2) or a member of its metadata (3).
 const IN_OBJECT: usize = 2;
 const IN_METADATA: usize = 3;
 
 impl<'a> Fields<'a> {
-    /// Reads one object. The walk writes `types` instead of its apiVersion and kind.
-    fn read_object(&mut self, walk: &mut Walk<'a>, omissions: &Omissions, types: &str) -> Walked<()> {
+    /// Reads one object. The walk writes `type_members` instead of its apiVersion and kind.
+    fn read_object(&mut self, walk: &mut Walk<'a>, omissions: &Omissions, type_members: &str) -> Walked<()> {
         walk.skip_space();
         match walk.peek() {
-            Some(b'{') => walk.insert_members(types),
+            Some(b'{') => walk.insert_members(type_members),
             Some(_) => return Err(SyntaxProblem::NotAnObject),
             None => return Err(SyntaxProblem::Truncated),
         }
@@ -149,8 +151,8 @@ impl<'a> Fields<'a> {
             let name = walk.resolve(&name)?;
             let cuts = omissions.cuts.below(&name);
             match &*name {
-                "apiVersion" => self.trouble.read_text(walk, "apiVersion", &mut self.api_version)?,
-                "kind" => self.trouble.read_text(walk, "kind", &mut self.kind)?,
+                "apiVersion" => self.reader.read_text(walk, "apiVersion", &mut self.api_version)?,
+                "kind" => self.reader.read_text(walk, "kind", &mut self.kind)?,
                 "metadata" => self.read_metadata(walk, omissions.keeps_managed_fields, cuts)?,
                 _ => walk.value_without(IN_OBJECT, cuts)?,
             }
@@ -162,40 +164,40 @@ impl<'a> Fields<'a> {
     }
 
     fn read_metadata(&mut self, walk: &mut Walk<'a>, keeps_managed_fields: bool, cuts: Option<&Cuts>) -> Walked<()> {
-        let Self { metadata, name, namespace, uid, version, labels, trouble, .. } = self;
+        let Self { metadata, name, namespace, uid, version, labels, reader, .. } = self;
         if *metadata != MetadataProgress::NotSeen {
-            return trouble.refuse(walk, Trouble::Duplicate("metadata"), IN_OBJECT);
+            return reader.refuse(walk, Problem::Duplicate("metadata"), IN_OBJECT);
         }
         *metadata = MetadataProgress::Begun;
         if walk.peek() != Some(b'{') {
-            return trouble.refuse(walk, Trouble::Expected("metadata", "an object"), IN_OBJECT);
+            return reader.refuse(walk, Problem::Expected("metadata", "an object"), IN_OBJECT);
         }
         walk.members(|walk, member| {
             let member = walk.resolve(&member)?;
             let cuts = cuts.and_then(|cuts| cuts.below(&member));
             match &*member {
-                "name" => trouble.read_name(walk, "metadata.name", name)?,
-                "namespace" => trouble.read_name(walk, "metadata.namespace", namespace)?,
-                "uid" => trouble.read_text(walk, "metadata.uid", uid)?,
-                "resourceVersion" => trouble.read_text(walk, "metadata.resourceVersion", version)?,
+                "name" => reader.read_name(walk, "metadata.name", name)?,
+                "namespace" => reader.read_name(walk, "metadata.namespace", namespace)?,
+                "uid" => reader.read_text(walk, "metadata.uid", uid)?,
+                "resourceVersion" => reader.read_text(walk, "metadata.resourceVersion", version)?,
                 "labels" if labels.is_some() => {
-                    trouble.refuse(walk, Trouble::Duplicate("metadata.labels"), IN_METADATA)?;
+                    reader.refuse(walk, Problem::Duplicate("metadata.labels"), IN_METADATA)?;
                 }
                 "labels" => {
                     let start = walk.output_len();
-                    trouble.read_texts(walk, "metadata.labels", cuts)?;
+                    reader.read_texts(walk, "metadata.labels", cuts)?;
                     *labels = Some(match cuts.into() {
                         MemberAction::Keep => start..walk.output_len(),
                         MemberAction::Cut => 0..0,
                     });
                 }
-                "annotations" => trouble.read_texts(walk, "metadata.annotations", cuts)?,
-                "generateName" => trouble.read_shape(walk, "metadata.generateName", STRING, cuts)?,
-                "creationTimestamp" => trouble.read_shape(walk, "metadata.creationTimestamp", STRING, cuts)?,
-                "deletionTimestamp" => trouble.read_shape(walk, "metadata.deletionTimestamp", STRING, cuts)?,
-                "generation" => trouble.read_shape(walk, "metadata.generation", NUMBER, cuts)?,
-                "ownerReferences" => trouble.read_shape(walk, "metadata.ownerReferences", ARRAY, cuts)?,
-                "finalizers" => trouble.read_shape(walk, "metadata.finalizers", ARRAY, cuts)?,
+                "annotations" => reader.read_texts(walk, "metadata.annotations", cuts)?,
+                "generateName" => reader.read_shape(walk, "metadata.generateName", STRING, cuts)?,
+                "creationTimestamp" => reader.read_shape(walk, "metadata.creationTimestamp", STRING, cuts)?,
+                "deletionTimestamp" => reader.read_shape(walk, "metadata.deletionTimestamp", STRING, cuts)?,
+                "generation" => reader.read_shape(walk, "metadata.generation", NUMBER, cuts)?,
+                "ownerReferences" => reader.read_shape(walk, "metadata.ownerReferences", ARRAY, cuts)?,
+                "finalizers" => reader.read_shape(walk, "metadata.finalizers", ARRAY, cuts)?,
                 "managedFields" if !keeps_managed_fields => {
                     walk.value(IN_METADATA)?;
                     return Ok(MemberAction::Cut);
@@ -208,7 +210,8 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// Returns the key, if it is complete: a namespace may follow the name, so both or all of the metadata must have been read.
+    /// Returns the key once it is certain: name and namespace were read; or the name was read, and the metadata is complete and has no
+    /// namespace.
     fn key(&self) -> Option<Key> {
         let name = self.name.as_deref().filter(|name| !name.is_empty())?;
         match &self.namespace {
@@ -219,11 +222,11 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns the result of a walk that ended at this offset.
-    fn finish(self, walked: Walked<()>, offset: usize) -> Result<Found<'a>, DecodeError> {
+    fn finish(self, walked: Walked<()>, offset: usize) -> Result<ScannedObject<'a>, DecodeError> {
         let key = self.key();
-        match (self.trouble.0, walked) {
-            (Some((offset, Trouble::Duplicate(field))), _) => Err(DecodeError::DuplicateField { key, field, offset }),
-            (Some((offset, Trouble::Expected(field, expected))), _) => {
+        match (self.reader.0, walked) {
+            (Some((offset, Problem::Duplicate(field))), _) => Err(DecodeError::DuplicateField { key, field, offset }),
+            (Some((offset, Problem::Expected(field, expected))), _) => {
                 Err(DecodeError::BadMetadata { key, field, expected, offset })
             }
             (None, Err(problem)) => Err(DecodeError::Syntax { key, offset, problem }),
@@ -231,7 +234,7 @@ impl<'a> Fields<'a> {
                 let key = key.ok_or(DecodeError::NoName)?;
                 let uid = Uid::new(self.uid.as_deref().unwrap_or_default());
                 let version = ResourceVersion::new(self.version.as_deref().unwrap_or_default());
-                Ok(Found {
+                Ok(ScannedObject {
                     identity: Identity { key, uid, version },
                     api_version: self.api_version.filter(|text| !text.is_empty()),
                     kind: self.kind.filter(|text| !text.is_empty()),
@@ -243,13 +246,13 @@ impl<'a> Fields<'a> {
     }
 }
 
-impl FirstTrouble {
+impl FieldReader {
     /// Reads the name of an object or namespace. A slash in it is refused: it would make two keys look alike.
     fn read_name<'a>(&mut self, walk: &mut Walk<'a>, field: Field, slot: FieldSlot<'_, 'a>) -> Walked<()> {
         let offset = walk.offset();
         self.read_text(walk, field, slot)?;
         if slot.as_ref().is_some_and(|name| name.contains('/')) {
-            self.0.get_or_insert((offset, Trouble::Expected(field, "a string without a slash")));
+            self.0.get_or_insert((offset, Problem::Expected(field, "a string without a slash")));
         }
         Ok(())
     }
@@ -257,7 +260,7 @@ impl FirstTrouble {
     /// Reads a string of the identity, or `null`.
     fn read_text<'a>(&mut self, walk: &mut Walk<'a>, field: Field, slot: FieldSlot<'_, 'a>) -> Walked<()> {
         if slot.is_some() {
-            return self.refuse(walk, Trouble::Duplicate(field), IN_METADATA);
+            return self.refuse(walk, Problem::Duplicate(field), IN_METADATA);
         }
         let text = match walk.peek() {
             Some(b'"') => {
@@ -265,7 +268,7 @@ impl FirstTrouble {
                 walk.resolve(&span)?
             }
             Some(b'n') => walk.literal("null").map(|()| Cow::Borrowed(""))?,
-            _ => return self.refuse(walk, Trouble::Expected(field, "a string"), IN_METADATA),
+            _ => return self.refuse(walk, Problem::Expected(field, "a string"), IN_METADATA),
         };
         *slot = Some(text);
         Ok(())
@@ -273,7 +276,7 @@ impl FirstTrouble {
 
     /// Reads an object whose values are strings, or `null`.
     fn read_texts(&mut self, walk: &mut Walk<'_>, field: Field, cuts: Option<&Cuts>) -> Walked<()> {
-        let expected = Trouble::Expected(field, "an object of strings");
+        let expected = Problem::Expected(field, "an object of strings");
         match walk.peek() {
             Some(b'n') => walk.literal("null"),
             Some(b'{') => walk.members(|walk, name| {
@@ -295,17 +298,17 @@ impl FirstTrouble {
         let (expected, beginnings) = shape;
         match walk.peek() {
             Some(first) if first != b'n' && !beginnings.contains(&first) => {
-                self.refuse(walk, Trouble::Expected(field, expected), IN_METADATA)
+                self.refuse(walk, Problem::Expected(field, expected), IN_METADATA)
             }
             _ => walk.value_without(IN_METADATA, cuts),
         }
     }
 
     /// Stores a problem with a value, unless there is an earlier one, and walks over the value.
-    fn refuse(&mut self, walk: &mut Walk<'_>, trouble: Trouble, depth: usize) -> Walked<()> {
+    fn refuse(&mut self, walk: &mut Walk<'_>, problem: Problem, depth: usize) -> Walked<()> {
         let offset = walk.offset();
         walk.value(depth)?;
-        self.0.get_or_insert((offset, trouble));
+        self.0.get_or_insert((offset, problem));
         Ok(())
     }
 }

@@ -6,9 +6,9 @@
 
 use super::walk::next_special;
 
-/// The position within a value. The search continues in the next chunk where it stopped.
+/// A search for the end of a value: the state after the bytes that were read so far. The search continues in the next chunk.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ValueEnd {
+pub(crate) struct EndSearch {
     /// The number of objects and arrays around the position.
     depth: usize,
     within: Within,
@@ -25,7 +25,7 @@ enum Within {
     Plain,
 }
 
-impl ValueEnd {
+impl EndSearch {
     /// Begins the search at the first byte of a value; `None` if no value begins with it.
     pub(crate) fn begin(first: u8) -> Option<Self> {
         match first {
@@ -82,7 +82,7 @@ mod tests {
 
     /// Returns the length of the value at the start of a text, read in chunks of this size.
     fn length(text: &str, chunk: usize) -> Option<usize> {
-        let mut end = ValueEnd::begin(text.as_bytes()[0])?;
+        let mut end = EndSearch::begin(text.as_bytes()[0])?;
         let mut read = 0;
         for chunk in text.as_bytes().chunks(chunk) {
             match end.find(chunk) {
@@ -121,6 +121,6 @@ mod tests {
         for text in ["{", r#"{"a"#, r#""a\"#, r#""a\""#, "[[]", "12"] {
             assert_eq!(length(text, 2), None, "{text}");
         }
-        assert!(ValueEnd::begin(b'x').is_none());
+        assert!(EndSearch::begin(b'x').is_none());
     }
 }

@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use super::{SyntaxProblem, cuts::Cuts, value_end::ValueEnd};
+use super::{SyntaxProblem, cuts::Cuts, value_end::EndSearch};
 
 /// The maximum nesting depth of objects and arrays: that of serde_json.
 pub(super) const MAX_DEPTH: usize = 127;
@@ -20,7 +20,7 @@ pub(crate) struct Walk<'a> {
     json: &'a [u8],
     /// The next byte to read.
     at: usize,
-    /// The bytes from here to `at` are kept, but not written yet. They are written together, where something is left out.
+    /// The bytes from here to `at` are kept, but not written yet. They are written together at the next byte that is left out.
     run: usize,
     /// The kept bytes before `run`; `None` if the caller only reads.
     output: Option<Vec<u8>>,
@@ -79,7 +79,7 @@ impl<'a> Walk<'a> {
     pub(crate) fn unchecked_value(&mut self) -> Option<&'a [u8]> {
         self.skip_space();
         let (start, first) = (self.at, self.peek()?);
-        self.at += ValueEnd::begin(first)?.find(&self.json[start..])?;
+        self.at += EndSearch::begin(first)?.find(&self.json[start..])?;
         Some(self.since(start))
     }
 
@@ -335,7 +335,7 @@ impl Walk<'_> {
     }
 
     /// Leaves out the member that begins at `start`, where the output had the length `output_start`. Checks its encoding, because the
-    /// caller can check only that of the output.
+    /// caller can check only the encoding of the output.
     fn cut_since(&mut self, start: usize, output_start: usize) -> Walked<()> {
         if let Err(error) = std::str::from_utf8(self.since(start)) {
             self.at = start + error.valid_up_to();
@@ -378,7 +378,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Writes the run up to `end`, unless it begins after it.
+    /// Writes the bytes from `run` to `end`, unless `run` is after `end`.
     fn write_run(&mut self, end: usize) {
         if let (Some(output), Some(run)) = (&mut self.output, self.json.get(self.run..end)) {
             output.extend_from_slice(run);
@@ -411,7 +411,7 @@ pub(super) fn next_special(bytes: &[u8], from: usize) -> usize {
     at + rest.iter().position(is_special).unwrap_or(rest.len())
 }
 
-/// As [`next_special`], of eight bytes.
+/// As [`next_special`], for eight bytes.
 ///
 /// It tests all eight at once: each test sets the high bit of the bytes that pass it. A borrow can set the bit of a later byte too, but
 /// never of an earlier one.

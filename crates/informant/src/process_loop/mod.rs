@@ -14,7 +14,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use self::retry::Retrying;
+use self::retry::Retrier;
 pub use self::retry::{ProcessError, ProcessFailure};
 use crate::{
     listwatch::{Backoff, Reflector, ReflectorBuilder, ReflectorHandle},
@@ -76,7 +76,7 @@ use crate::{
 pub struct ProcessLoop<O, F> {
     reflector: Reflector,
     queue: Queue<O>,
-    process: Retrying<O, F>,
+    process: Retrier<O, F>,
 }
 
 impl<O, F> ProcessLoop<O, F>
@@ -86,7 +86,7 @@ where
 {
     /// Creates a loop: a reflector that fills `queue`, and a function that is called for each queued item.
     pub fn new(reflector: ReflectorBuilder<O>, queue: Queue<O>, process: F) -> Self {
-        Self { reflector: reflector.build(queue.clone()), queue, process: Retrying::new(process) }
+        Self { reflector: reflector.build(queue.clone()), queue, process: Retrier::new(process) }
     }
 
     /// Returns a handle that shows what the reflector is doing. Get it before `run`, which consumes the loop.
@@ -117,7 +117,7 @@ where
     }
 }
 
-async fn process_all<O, F>(queue: &Queue<O>, process: &mut Retrying<O, F>) -> Result<Infallible, Closed>
+async fn process_all<O, F>(queue: &Queue<O>, process: &mut Retrier<O, F>) -> Result<Infallible, Closed>
 where
     F: FnMut(&ObjectChanges<O>) -> Result<(), ProcessFailure>,
 {

@@ -56,18 +56,18 @@ pub struct ProcessError {
 struct RetryNote<'a>(&'a Option<Duration>);
 
 /// Calls a user's function, and holds items that it could not process until they are retried.
-pub(super) struct Retrying<O, F> {
+pub(super) struct Retrier<O, F> {
     function: F,
     pub(super) backoff: Backoff,
     pub(super) on_error: Option<ErrorCallback>,
     /// Items that wait for their next attempt; they stay in flight.
-    held: Vec<Held<O>>,
+    held: Vec<HeldItem<O>>,
     failures: HashMap<Key, Failures>,
 }
 
 pub(super) type ErrorCallback = Box<dyn Fn(&ProcessError) + Send + Sync>;
 
-struct Held<O> {
+struct HeldItem<O> {
     until: Instant,
     processed: usize,
     batch: Batch<O>,
@@ -91,13 +91,14 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ProcessFailure {
     }
 }
 
-impl<O, F> Retrying<O, F> {
+impl<O, F> Retrier<O, F> {
     pub(super) fn new(function: F) -> Self {
         let backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(30));
         Self { function, backoff, on_error: None, held: Vec::new(), failures: HashMap::new() }
     }
 
-    fn fail(&mut self, batch: Batch<O>, key: Key, failed: ProcessFailure) {
+    /// Reports that processing an item failed, and holds the item until its retry.
+    fn handle_failure(&mut self, batch: Batch<O>, key: Key, failed: ProcessFailure) {
         let now = Instant::now();
         let backoff = self.backoff;
         let failures = self.failures.entry(key.clone());
@@ -105,13 +106,13 @@ impl<O, F> Retrying<O, F> {
         failures.count += 1;
         let attempt = failures.count;
         let is_left = batch.items().iter().any(|item| item.deltas().len() > failed.processed);
-        let retry_in = is_left.then(|| failures.delays.failed(now, None));
+        let retry_in = is_left.then(|| failures.delays.after_failure(now, None));
         if !is_left {
             self.failures.remove(&key);
         }
         let error = ProcessError { key, attempt, retry_in, source: failed.source };
         let reported = self.on_error.as_ref().map(|callback| panics::catch(|| callback(&error)));
-        // Without a callback, or if the callback panicked.
+        // Logs the error if there is no callback, or if the callback panicked.
         if !matches!(reported, Some(Ok(()))) {
             let (key, source) = (error.key.as_str(), &*error.source);
             match retry_in.map(|delay| delay.as_millis()) {
@@ -125,7 +126,7 @@ impl<O, F> Retrying<O, F> {
             }
         }
         match retry_in {
-            Some(delay) => self.held.push(Held { until: now + delay, processed: failed.processed, batch }),
+            Some(delay) => self.held.push(HeldItem { until: now + delay, processed: failed.processed, batch }),
             None => batch.acknowledge(),
         }
         panics::drop_catching(error, |panic| {
@@ -134,7 +135,7 @@ impl<O, F> Retrying<O, F> {
     }
 }
 
-impl<O, F: FnMut(&ObjectChanges<O>) -> Result<(), ProcessFailure>> Retrying<O, F> {
+impl<O, F: FnMut(&ObjectChanges<O>) -> Result<(), ProcessFailure>> Retrier<O, F> {
     pub(super) fn process(&mut self, batch: Batch<O>) {
         // A batch without items only carries a version.
         let Some(item) = batch.items().first() else { return batch.acknowledge() };
@@ -146,7 +147,7 @@ impl<O, F: FnMut(&ObjectChanges<O>) -> Result<(), ProcessFailure>> Retrying<O, F
                 self.failures.remove(&key);
                 batch.acknowledge();
             }
-            Err(failed) => self.fail(batch, key, failed),
+            Err(failed) => self.handle_failure(batch, key, failed),
         }
     }
 
@@ -157,7 +158,7 @@ impl<O, F: FnMut(&ObjectChanges<O>) -> Result<(), ProcessFailure>> Retrying<O, F
 
     /// Requeues the items that are due for a retry.
     pub(super) fn requeue_due(&mut self, now: Instant) {
-        for Held { processed, batch, .. } in self.held.extract_if(.., |held| held.until <= now) {
+        for HeldItem { processed, batch, .. } in self.held.extract_if(.., |held| held.until <= now) {
             batch.settle(|_| ItemOutcome::Requeue { processed });
         }
     }

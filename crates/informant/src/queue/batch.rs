@@ -11,7 +11,7 @@ use tokio::time::{Duration, Instant};
 use super::{
     Queue,
     progress::VersionRef,
-    rules::{Outcomes, Taken},
+    rules::{BatchContent, Outcomes},
 };
 use crate::{Key, Origin, ResourceVersion, delta::Deltas, slots::Slot};
 
@@ -43,12 +43,13 @@ use crate::{Key, Origin, ResourceVersion, delta::Deltas, slots::Slot};
 #[must_use = "a batch that is not acknowledged is requeued"]
 pub struct Batch<O> {
     queue: Queue<O>,
-    taken: Taken<O>,
+    taken: BatchContent<O>,
     taken_at: Instant,
     is_settled: bool,
 }
 
-/// The changes of one object in a [`Batch`]. In the server's order there is one; grouping by object, all that waited.
+/// The changes of one object in a [`Batch`]. A queue in server order has one change in each item; a queue that groups by object has all
+/// waiting changes of the object.
 pub struct ObjectChanges<O> {
     pub(super) deltas: Deltas<O>,
     pub(super) version_ref: VersionRef,
@@ -74,7 +75,7 @@ pub enum ItemOutcome {
 pub struct Closed;
 
 impl<O> Batch<O> {
-    pub(super) fn new(queue: Queue<O>, taken: Taken<O>) -> Self {
+    pub(super) fn new(queue: Queue<O>, taken: BatchContent<O>) -> Self {
         Self { queue, taken, taken_at: Instant::now(), is_settled: false }
     }
 
@@ -108,7 +109,7 @@ impl<O> Batch<O> {
         (std::mem::take(&mut self.taken.items), waiting)
     }
 
-    /// Returns all items to the queue; of an empty batch, the version.
+    /// Returns all items to the queue. If the batch is empty, returns its version to the queue.
     pub fn requeue(self) {
         drop(self);
     }

@@ -1,7 +1,7 @@
 //! The ordering that groups deltas by object, like client-go's `DeltaFIFO`.
 //!
 //! - **In:** deltas of single objects.
-//! - **Out:** for each object all its waiting deltas; the object that has waited longest first. An object that changes while it is in flight goes to the
+//! - **Out:** all waiting deltas of one object at a time; the object that has waited longest is first. An object that changes while it is in flight goes to the
 //!   end when it is acknowledged or requeued.
 //! - **Knows nothing of:** relists and other changes that concern all objects.
 
@@ -33,14 +33,14 @@ pub(super) struct DeltaFifo<O> {
 
 struct Entry<O> {
     key: Key,
-    waiting: Option<Waiting<O>>,
+    waiting: Option<WaitingDeltas<O>>,
     /// The newest delta in flight.
     ///
     /// INV-Q4: `Some` exactly for the objects of open batches.
     in_flight: Option<Delta<O>>,
 }
 
-struct Waiting<O> {
+struct WaitingDeltas<O> {
     deltas: Deltas<O>,
     version_ref: VersionRef,
 }
@@ -50,8 +50,8 @@ impl<O> DeltaFifo<O> {
         self.entries.get(self.entries.find(key)?)
     }
 
-    /// Ends the flight of an object. Its place in the queue is at the end, if deltas of it wait now.
-    fn land(&mut self, slot: Slot, waiting: impl FnOnce(Option<Waiting<O>>) -> Option<Waiting<O>>) {
+    /// Marks an object as no longer in flight. If deltas of the object wait now, the object goes to the end of the queue.
+    fn end_flight(&mut self, slot: Slot, waiting: impl FnOnce(Option<WaitingDeltas<O>>) -> Option<WaitingDeltas<O>>) {
         let entry = self.entries.get_mut(slot).expect("INV-Q4");
         entry.in_flight = None;
         entry.waiting = waiting(entry.waiting.take());
@@ -71,13 +71,13 @@ impl<O: Send + Sync> Ordering<O> for DeltaFifo<O> {
                 progress.add_to(&mut waiting.version_ref, version);
                 return waiting.deltas.push(delta);
             }
-            // In flight. It is added to `order` when its batch is acknowledged or requeued.
+            // The object is in flight. It is added to `order` when its batch is acknowledged or requeued.
             Some(entry) => {
-                entry.waiting = Some(Waiting { deltas: delta.into(), version_ref: progress.add(version) });
+                entry.waiting = Some(WaitingDeltas { deltas: delta.into(), version_ref: progress.add(version) });
             }
             None => {
                 let key = delta.key().clone();
-                let waiting = Some(Waiting { deltas: delta.into(), version_ref: progress.add(version) });
+                let waiting = Some(WaitingDeltas { deltas: delta.into(), version_ref: progress.add(version) });
                 self.order.push_back(self.entries.insert(Entry { key, waiting, in_flight: None }));
                 self.peak = self.peak.max(self.entries.len());
             }
@@ -90,7 +90,7 @@ impl<O: Send + Sync> Ordering<O> for DeltaFifo<O> {
         let mut items = Vec::with_capacity(count);
         for slot in self.order.drain(..count) {
             let entry = self.entries.get_mut(slot).expect("INV-Q1");
-            let Waiting { deltas, version_ref } = entry.waiting.take().expect("INV-Q1");
+            let WaitingDeltas { deltas, version_ref } = entry.waiting.take().expect("INV-Q1");
             progress.take(version_ref);
             entry.in_flight = Some(deltas.newest().clone());
             items.push(ObjectChanges { deltas, version_ref, slot: Some(slot) });
@@ -115,12 +115,12 @@ impl<O: Send + Sync> Ordering<O> for DeltaFifo<O> {
             match rest {
                 None => {
                     progress.acknowledge(item.version_ref);
-                    self.land(slot, |newer| newer);
+                    self.end_flight(slot, |newer| newer);
                 }
                 Some(rest) => {
                     let version_ref = progress.requeue(item.version_ref);
-                    let requeued = Waiting { deltas: rest, version_ref };
-                    self.land(slot, |newer| Some(requeued.before(newer, progress, &mut discarded)));
+                    let requeued = WaitingDeltas { deltas: rest, version_ref };
+                    self.end_flight(slot, |newer| Some(requeued.put_before(newer, progress, &mut discarded)));
                 }
             }
         }
@@ -193,9 +193,10 @@ impl<O: Send + Sync> Ordering<O> for DeltaFifo<O> {
     }
 }
 
-impl<O> Waiting<O> {
-    /// Puts these requeued deltas before newer ones. Of the requeued deltas only the deletes are kept then, because the newer ones replace the others.
-    fn before(self, newer: Option<Self>, progress: &mut Progress, discarded: &mut Vec<Cached<O>>) -> Self {
+impl<O> WaitingDeltas<O> {
+    /// Puts these requeued deltas before newer ones. If there are newer ones, only the deletes of the requeued deltas are kept, because the newer
+    /// deltas replace the others.
+    fn put_before(self, newer: Option<Self>, progress: &mut Progress, discarded: &mut Vec<Cached<O>>) -> Self {
         let Some(newer) = newer else { return self };
         let version_ref = progress.combine(self.version_ref, newer.version_ref);
         let deltas = match self.deltas.deletes() {

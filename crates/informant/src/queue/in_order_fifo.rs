@@ -22,7 +22,7 @@ pub(super) struct InOrderFifo<O> {
     /// INV-R1: each item has one delta, and the versions of the items were pushed in the order of the items.
     items: VecDeque<ObjectChanges<O>>,
 
-    /// The deltas of the batch in flight; `None` if no batch is.
+    /// The deltas of the batch in flight; `None` if no batch is in flight.
     in_flight: Option<Vec<Delta<O>>>,
 
     /// The largest number of items since the queue was last empty.
@@ -37,8 +37,8 @@ impl<O> InOrderFifo<O> {
         Self { items: VecDeque::new(), in_flight: None, peak: 0, batch_size }
     }
 
-    /// Returns how many items from the head form a batch: of a relist or a resync all of them, otherwise at most `at_most`. A batch has each object at
-    /// most once.
+    /// Returns how many items from the head form a batch: all items of a relist or a resync, otherwise at most `at_most`. A batch contains each
+    /// object at most once.
     fn batch_len(&self, at_most: usize) -> usize {
         let Some(head) = self.items.front().map(|head| head.version_ref) else { return 0 };
         let mut keys = HashSet::new();
@@ -82,7 +82,7 @@ impl<O: Send + Sync> Ordering<O> for InOrderFifo<O> {
         outcomes: &Outcomes,
         progress: &mut Progress,
     ) -> Vec<Cached<O>> {
-        // References to objects in `items`, so no object is freed here.
+        // These are references to objects in `items`, so dropping them frees no object.
         self.in_flight = None;
         let mut requeued = Vec::new();
         for (position, mut item) in std::mem::take(items).into_iter().enumerate() {
@@ -105,7 +105,7 @@ impl<O: Send + Sync> Ordering<O> for InOrderFifo<O> {
         self.in_flight.is_none()
     }
 
-    /// A batch is in flight, and two more wait.
+    /// Returns true if a batch is in flight and two more wait.
     fn is_full(&self) -> bool {
         self.in_flight.is_some() && self.items.len() >= self.batch_size.get().saturating_mul(2)
     }

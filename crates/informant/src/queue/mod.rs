@@ -6,7 +6,7 @@
 //! - **Knows nothing of:** HTTP, the store (except through [`KnownObjects`]), handlers.
 //!
 //! A [`Queue`] has one of two orderings. [Grouping by object](Queue::grouping), the default, is client-go's `DeltaFIFO`: a consumer that falls behind
-//! receives all waiting changes of an object at once. [In order](Queue::in_order), every change keeps its place in the server's order. Both produce
+//! receives all waiting changes of an object at once. A queue [in order](Queue::in_order) keeps every change in its place in the server's order. Both produce
 //! the same cache.
 //!
 //! This file adds a lock and wake-ups to `rules`, which turns changes into deltas of single objects. An `Ordering` (`delta_fifo`, `in_order_fifo`) holds
@@ -98,8 +98,8 @@ impl<O: Send + Sync + 'static> Queue<O> {
 impl<O> Queue<O> {
     /// Queues a change.
     ///
-    /// - [`Delta`](Change::Delta): a change of one object. Grouping by object, a delete of an object that neither the queue nor the cache has only
-    ///   advances the reached version.
+    /// - [`Delta`](Change::Delta): a change of one object. In a queue that groups by object, a delete only advances the reached version if neither
+    ///   the queue nor the cache has the object.
     /// - [`Existing`](Change::Existing): an object whose version does not count as [reached](Self::reached).
     /// - [`DeletedUnread`](Change::DeletedUnread): becomes a missed delete with the newest state that waits, is in flight or is known. If there is none, only
     ///   the reached version advances.
@@ -117,9 +117,9 @@ impl<O> Queue<O> {
         self.update(Rules::close);
     }
 
-    /// Takes one object with its changes: the one that has waited longest. Waits while there is none.
+    /// Takes the object that has waited longest, with its changes. Waits while there is none.
     ///
-    /// The batch has no items if only the version changed. In order, it also waits while another batch is in flight.
+    /// The batch has no items if only the version changed. In a queue in order, the call also waits while another batch is in flight.
     ///
     /// Cancel safe: a dropped call takes nothing.
     ///
@@ -132,7 +132,7 @@ impl<O> Queue<O> {
 
     /// Takes all waiting objects. Waits while there is none.
     ///
-    /// In order, a batch has each object at most once and at most [`batch_size`](QueueBuilder::batch_size) changes; a relist and a resync have a batch
+    /// In a queue in order, a batch has each object at most once and at most [`batch_size`](QueueBuilder::batch_size) changes; a relist and a resync have a batch
     /// of their own, with all their changes. The call also waits while another batch is in flight.
     ///
     /// Cancel safe: a dropped call takes nothing.
@@ -199,7 +199,8 @@ impl<O> Queue<O> {
         self.read(|rules| rules.reached().cloned())
     }
 
-    /// Returns how many items can be taken: grouping by object, the objects with waiting changes that are not in flight; in order, the waiting changes.
+    /// Returns how many items can be taken. If the queue groups by object, these are the objects with waiting changes that are not in flight; if it
+    /// is in order, these are the waiting changes.
     pub fn len(&self) -> usize {
         self.read(|rules| rules.len())
     }
@@ -209,12 +210,13 @@ impl<O> Queue<O> {
         self.len() == 0
     }
 
-    /// Returns the keys of the objects with waiting changes, each once: first those that can be taken, in that order, then those that are also in flight.
+    /// Returns the keys of the objects with waiting changes, each once: first the objects that can be taken, in the
+    /// order in which they are taken, then the objects that are also in flight.
     pub fn waiting_keys(&self) -> Vec<Key> {
         self.read(|rules| rules.waiting_keys())
     }
 
-    /// Returns the waiting changes of an object, without those in flight.
+    /// Returns the waiting changes of an object, without its changes in flight.
     pub fn waiting(&self, key: &Key) -> Option<Deltas<O>> {
         self.read(|rules| rules.waiting(key))
     }
@@ -229,22 +231,22 @@ impl<O> Queue<O> {
 
     /// Reads the rules, or makes a change that no task waits for.
     fn read<R>(&self, read: impl FnOnce(&mut Rules<O>) -> R) -> R {
-        let (result, discarded) = self.locked(read);
+        let (result, discarded) = self.with_lock(read);
         drop(discarded);
         result
     }
 
     /// Changes the rules and wakes all waiting tasks.
     fn update<R>(&self, change: impl FnOnce(&mut Rules<O>) -> R) -> R {
-        let (result, discarded) = self.locked(change);
+        let (result, discarded) = self.with_lock(change);
         self.shared.changed.notify_waiters();
         drop(discarded);
         result
     }
 
-    /// Also returns the objects that the call displaced. The caller drops them without the lock: their destructors are users' code, which may call the
-    /// queue.
-    fn locked<R>(&self, act: impl FnOnce(&mut Rules<O>) -> R) -> (R, Vec<Cached<O>>) {
+    /// Calls `act` while the lock is held. Also returns the objects that the call displaced. The caller drops them after the lock is released: their
+    /// destructors are users' code, which may call the queue.
+    fn with_lock<R>(&self, act: impl FnOnce(&mut Rules<O>) -> R) -> (R, Vec<Cached<O>>) {
         let mut rules = self.shared.rules.lock();
         let result = act(&mut rules);
         (result, rules.take_discarded())

@@ -2,7 +2,7 @@
 //!
 //! - **In:** the versions of queued changes; which changes are taken, acknowledged and requeued.
 //! - **Out:** the reached version, the versions that batches carry, and whether the queue is synced.
-//! - **Knows nothing of:** deltas, and how an ordering stores them.
+//! - **Knows nothing of:** deltas, and how the two kinds of queue store them.
 
 use super::version_tracker::{VersionId, VersionTracker};
 use crate::{Origin, ResourceVersion};
@@ -23,7 +23,8 @@ pub(super) struct Progress {
     initial_left: Option<usize>,
 }
 
-/// A reference to a version, which is not reached while the reference exists. The reference may also delay the end of the initial list.
+/// A reference to a version. The consumer has not reached the version while a reference to it exists. The reference may also delay the end
+/// of the initial list.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct VersionRef {
     /// The version of the oldest change.
@@ -31,7 +32,7 @@ pub(super) struct VersionRef {
     initial: Initial,
     /// True if all changes of a relist or a resync refer to this version.
     is_shared: bool,
-    /// True if the version is that of a relist after a history change.
+    /// True if this is the version of a relist after a history change.
     history_changed: bool,
 }
 
@@ -41,36 +42,37 @@ enum Initial {
     No,
     /// Yes, and the queue is not synced before it is processed.
     Counted,
-    /// Yes, but it was requeued once, so the queue does not wait for it any more to be synced.
+    /// Yes, but it was requeued once, so the queue can be synced before it is processed.
     Attempted,
 }
 
 /// The version of a delta that is pushed.
 pub(super) enum Version {
-    /// The delta has a version of its own; `None` if that does not count as reached.
+    /// The delta has a version of its own; `None` if processing the delta does not advance the reached version, for example because the
+    /// object existed before the watch began.
     Own(Option<ResourceVersion>),
     /// The delta is part of a relist or a resync.
     Shared(VersionRef),
 }
 
 impl Progress {
-    /// Notes that a change of an object is pushed. If no list was pushed before, there is no initial list.
-    pub(super) fn begin(&mut self) {
+    /// Called for each pushed change: a list that is pushed after the first change is not the initial list.
+    pub(super) fn stop_expecting_initial_list(&mut self) {
         self.initial_left.get_or_insert(0);
     }
 
     /// Adds the version of a relist. The consumer receives it even if the list changes no object.
     pub(super) fn begin_relist(&mut self, version: ResourceVersion, history_changed: bool) -> VersionRef {
         let initial = if self.initial_left.is_none() { Initial::Counted } else { Initial::No };
-        self.begin();
+        self.stop_expecting_initial_list();
         let id = self.tracker.push(Some(version));
         let version_ref = VersionRef { id, initial, is_shared: true, history_changed };
-        self.refer(version_ref);
+        self.add_reference(version_ref);
         self.pending.push(version_ref);
         VersionRef { history_changed: false, ..version_ref }
     }
 
-    /// Adds a resync, which has no version. The caller must push a change of it at once.
+    /// Adds a resync, which has no version. The caller must then push at least one change that belongs to the resync.
     pub(super) fn begin_resync(&mut self) -> VersionRef {
         let id = self.tracker.push(None);
         VersionRef { id, initial: Initial::No, is_shared: true, history_changed: false }
@@ -97,7 +99,7 @@ impl Progress {
                 VersionRef { id, initial: Initial::No, is_shared: false, history_changed: false }
             }
         };
-        self.refer(version_ref);
+        self.add_reference(version_ref);
         version_ref
     }
 
@@ -107,18 +109,18 @@ impl Progress {
             Version::Own(version) => self.tracker.replace_newest(version),
             Version::Shared(newer) if waiting.initial == Initial::No && newer.initial == Initial::Counted => {
                 waiting.initial = Initial::Counted;
-                self.count(Initial::Counted);
+                self.add_to_initial(Initial::Counted);
             }
             Version::Shared(_) => {}
         }
     }
 
-    /// Moves waiting deltas in flight.
+    /// Marks waiting deltas as in flight.
     pub(super) fn take(&mut self, version_ref: VersionRef) {
-        self.tracker.move_in_flight(version_ref.id);
+        self.tracker.move_to_in_flight(version_ref.id);
     }
 
-    /// Moves versions without a delta in flight: all, or those before the version `end`.
+    /// Marks versions that have no delta as in flight: all of them, or only those before the version `end`.
     pub(super) fn take_pending(&mut self, end: Option<VersionRef>) -> Vec<VersionRef> {
         let is_taken = |pending: &mut VersionRef| end.is_none_or(|end| pending.is_before(end));
         let taken: Vec<_> = self.pending.extract_if(.., is_taken).collect();
@@ -128,13 +130,13 @@ impl Progress {
 
     /// Acknowledges deltas in flight.
     pub(super) fn acknowledge(&mut self, version_ref: VersionRef) {
-        self.count_attempt(version_ref.initial);
+        self.subtract_from_initial(version_ref.initial);
         self.tracker.remove_in_flight(version_ref.id);
     }
 
-    /// Moves deltas in flight back to the waiting ones; returns their new reference.
+    /// Marks deltas that are in flight as waiting again; returns their new reference.
     pub(super) fn requeue(&mut self, version_ref: VersionRef) -> VersionRef {
-        self.count_attempt(version_ref.initial);
+        self.subtract_from_initial(version_ref.initial);
         self.tracker.move_to_waiting(version_ref.id);
         let initial = match version_ref.initial {
             Initial::No => Initial::No,
@@ -143,7 +145,7 @@ impl Progress {
         VersionRef { initial, ..version_ref }
     }
 
-    /// Combines requeued deltas with `newer` deltas that wait: all of them refer to the older version.
+    /// Combines requeued deltas with `newer` deltas that wait: all of them then refer to the older version.
     pub(super) fn combine(&mut self, requeued: VersionRef, newer: VersionRef) -> VersionRef {
         self.tracker.replace_by_older(newer.id);
         let initial = if newer.initial == Initial::Counted { newer.initial } else { requeued.initial };
@@ -165,8 +167,9 @@ impl Progress {
         Some(pushed.version.clone())
     }
 
-    /// Called after a batch is settled. If a part of it was requeued, an announced version may not be reached after all; it is announced again.
-    pub(super) fn settled(&mut self) {
+    /// Called after a batch is settled. If a part of the batch was requeued, the consumer may not have reached a version that was announced;
+    /// this version is announced again.
+    pub(super) fn batch_settled(&mut self) {
         if !self.is_anything_in_flight() {
             self.announced = self.announced.min(self.tracker.reached().map_or(0, |reached| reached.number));
         }
@@ -194,26 +197,26 @@ impl Progress {
         self.tracker.free_memory();
     }
 
-    fn refer(&mut self, version_ref: VersionRef) {
+    fn add_reference(&mut self, version_ref: VersionRef) {
         self.tracker.add_waiting(version_ref.id);
-        self.count(version_ref.initial);
+        self.add_to_initial(version_ref.initial);
     }
 
-    fn count(&mut self, initial: Initial) {
+    fn add_to_initial(&mut self, initial: Initial) {
         match initial {
             Initial::Counted => self.initial_left = self.initial_left.map(|left| left + 1),
             Initial::No | Initial::Attempted => {}
         }
     }
 
-    fn count_attempt(&mut self, initial: Initial) {
+    fn subtract_from_initial(&mut self, initial: Initial) {
         match initial {
             Initial::Counted => self.initial_left = self.initial_left.map(|left| left - 1),
             Initial::No | Initial::Attempted => {}
         }
     }
 
-    /// `waiting` are the references of waiting deltas; `in_flight` are those of deltas and versions in open batches.
+    /// `waiting` are the references of waiting deltas; `in_flight` are the references of deltas and versions in open batches.
     #[cfg(test)]
     pub(super) fn check_invariants(&self, waiting: Vec<VersionRef>, in_flight: &[VersionRef]) {
         let waiting: Vec<_> = waiting.into_iter().chain(self.pending.iter().copied()).collect();

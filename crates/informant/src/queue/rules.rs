@@ -1,6 +1,6 @@
 //! The rules of a queue, without lock, clock or waiting: turns changes into deltas of single objects, and deltas into batches.
 //!
-//! - **In:** changes; which batches are taken, and what became of their items.
+//! - **In:** changes; which batches are taken, and which of their items are acknowledged or requeued.
 //! - **Out:** deltas, to the queue's [`Ordering`]; taken items with their version.
 //! - **Knows nothing of:** how an ordering stores deltas.
 
@@ -30,7 +30,7 @@ pub(super) trait Ordering<O>: Send + Sync {
     /// Appends a delta. Returns an object that is not needed any more.
     fn push(&mut self, delta: Delta<O>, version: Version, progress: &mut Progress) -> Option<Cached<O>>;
 
-    /// Moves items in flight, those that have waited longest first.
+    /// Takes items and marks them as in flight. Takes those first that have waited longest.
     fn take(&mut self, at_most: usize, progress: &mut Progress) -> Vec<ObjectChanges<O>>;
 
     /// Acknowledges or requeues items in flight. Moves items that it still needs out of `items`; the caller drops the rest. Returns objects that are not
@@ -63,7 +63,7 @@ pub(super) trait Ordering<O>: Send + Sync {
     /// Returns the number of items that can be taken.
     fn len(&self) -> usize;
 
-    /// Returns the waiting deltas of each object: first those that can be taken, in that order.
+    /// Returns the waiting deltas of each object: first the deltas that can be taken, in the order in which they are taken.
     fn waiting(&self) -> Box<dyn Iterator<Item = (&Deltas<O>, VersionRef)> + '_>;
 
     /// Frees memory that an empty queue does not need. Returns true if it did.
@@ -74,9 +74,9 @@ pub(super) trait Ordering<O>: Send + Sync {
 }
 
 /// The content of a batch.
-pub(super) struct Taken<O> {
+pub(super) struct BatchContent<O> {
     pub(super) items: Vec<ObjectChanges<O>>,
-    /// The versions in the batch that belong to no item, such as those of bookmarks.
+    /// The versions in the batch that belong to no item, such as the versions of bookmarks.
     pub(super) pending_versions: Vec<VersionRef>,
     pub(super) version: Option<ResourceVersion>,
     pub(super) history_changed: bool,
@@ -130,7 +130,7 @@ impl<O> Rules<O> {
                     Some(newest) => Some(newest.object().clone()).filter(|_| !newest.is_deleted()),
                     None => known.and_then(|known| known.get(&key)),
                 };
-                self.progress.begin();
+                self.progress.stop_expecting_initial_list();
                 match last_known {
                     Some(last_known) => self.push_delta(Delta::Deleted(Deleted::Missed { last_known }), version),
                     None => self.progress.push_version(version),
@@ -143,7 +143,7 @@ impl<O> Rules<O> {
     }
 
     fn push_delta(&mut self, delta: Delta<O>, version: Option<ResourceVersion>) {
-        self.progress.begin();
+        self.progress.stop_expecting_initial_list();
         self.push_with(delta, Version::Own(version));
     }
 
@@ -151,7 +151,7 @@ impl<O> Rules<O> {
         self.discarded.extend(self.ordering.push(delta, version, &mut self.progress));
     }
 
-    /// Queues a delete; only its version, if the object neither waits nor is in flight nor known.
+    /// Queues a delete. If the object neither waits nor is in flight nor known, queues only the version of the delete.
     fn delete(&mut self, deleted: Deleted<O>, known: Option<&dyn KnownObjects<O>>) {
         let is_queued = self.ordering.queues_delete(deleted.key()).unwrap_or_else(|| {
             let cached = known.and_then(|known| known.get(deleted.key()));
@@ -164,13 +164,14 @@ impl<O> Rules<O> {
         if is_queued {
             self.push_delta(delta, version);
         } else {
-            self.progress.begin();
+            self.progress.stop_expecting_initial_list();
             self.discarded.push(delta.into_object());
             self.progress.push_version(version);
         }
     }
 
-    /// Queues a relist: missed deletes of the objects that it lacks, then the listed objects. Of an object that is listed twice, the last state counts.
+    /// Queues a relist: missed deletes of the objects that it lacks, then the listed objects. If an object is listed twice, its last state
+    /// counts.
     fn replace(&mut self, mut relist: Relist<O>, known: Option<&dyn KnownObjects<O>>) {
         // Called before the queue is changed: `known` is users' code, and may panic.
         let missing = self.missing_from(&relist, known);
@@ -185,8 +186,8 @@ impl<O> Rules<O> {
         }
     }
 
-    /// Returns the newest states of all objects that wait, are in flight or are known, and that the list does not have: first those
-    /// in the queue.
+    /// Returns the newest states of all objects that wait, are in flight or are known, and that the list does not contain. Objects in
+    /// the queue are first.
     fn missing_from(&mut self, relist: &Relist<O>, known: Option<&dyn KnownObjects<O>>) -> Vec<Cached<O>> {
         let is_missing = relist.missing();
         let mut known = known.map(KnownObjects::list).unwrap_or_default();
@@ -203,7 +204,7 @@ impl<O> Rules<O> {
         missing
     }
 
-    /// Queues all known objects as `Sync`, except for those that wait or are in flight.
+    /// Queues all known objects as `Sync`, except for objects that wait or are in flight.
     fn resync(&mut self, known: &dyn KnownObjects<O>) {
         let mut idle = known.list();
         let queued: HashSet<&Key> = self.ordering.newest_of_each().map(Delta::key).collect();
@@ -224,7 +225,7 @@ impl<O> Rules<O> {
     }
 
     /// Takes the items that have waited longest, and the versions that belong to no item; `None` if there are neither.
-    pub(super) fn take(&mut self, at_most: usize) -> Option<Taken<O>> {
+    pub(super) fn take(&mut self, at_most: usize) -> Option<BatchContent<O>> {
         if !self.ordering.may_take() || (self.ordering.len() == 0 && !self.progress.has_version()) {
             return None;
         }
@@ -233,17 +234,17 @@ impl<O> Rules<O> {
         let pending_versions = self.progress.take_pending(self.ordering.oldest_version());
         let version = if is_alone { self.progress.announce() } else { None };
         let history_changed = pending_versions.iter().any(|pending| pending.history_changed());
-        Some(Taken { items, pending_versions, version, history_changed })
+        Some(BatchContent { items, pending_versions, version, history_changed })
     }
 
     /// Acknowledges or requeues each item of a batch. Moves requeued items out of it; the caller drops the rest after it has released the lock.
-    pub(super) fn settle(&mut self, taken: &mut Taken<O>, outcomes: &Outcomes) {
+    pub(super) fn settle(&mut self, taken: &mut BatchContent<O>, outcomes: &Outcomes) {
         let versions = std::mem::take(&mut taken.pending_versions);
         let (requeued, done): (Vec<_>, Vec<_>) = versions.into_iter().partition(|version| outcomes.requeue(*version));
         done.into_iter().for_each(|version| self.progress.acknowledge(version));
         self.progress.requeue_pending(&requeued);
         self.discarded.extend(self.ordering.settle(&mut taken.items, outcomes, &mut self.progress));
-        self.progress.settled();
+        self.progress.batch_settled();
         if self.ordering.free_memory() {
             self.progress.free_memory();
         }
@@ -279,7 +280,7 @@ impl<O> Rules<O> {
     pub(super) fn waiting(&self, key: &Key) -> Option<Deltas<O>> {
         let mut waiting = self.ordering.waiting().map(|(deltas, _)| deltas).filter(|deltas| deltas.key() == key);
         let mut all = waiting.next()?.clone();
-        // Clones: dropping them frees no object.
+        // Returns clones: dropping them frees no object.
         waiting.for_each(|deltas| all.append(deltas.clone(), &mut Vec::new()));
         Some(all)
     }

@@ -1,4 +1,4 @@
-//! Computes which version the consumer has reached: the newest one up to which no change waits or is in flight.
+//! Computes which version the consumer has reached: the newest version up to which no change waits or is in flight.
 
 use std::collections::VecDeque;
 
@@ -10,15 +10,15 @@ pub(super) struct VersionId(u64);
 
 /// A version that was pushed, and its number. Versions can repeat and even go backwards; their numbers rise.
 #[derive(Debug, Clone)]
-pub(super) struct Pushed {
+pub(super) struct PushedVersion {
     pub(super) number: u64,
     pub(super) version: ResourceVersion,
 }
 
 /// The pushed versions that are not reached yet, with the number of references to each.
 ///
-/// Each object that waits, and each object that is in flight, refers to exactly one version: that of its oldest change. So does each
-/// version that was pushed without an object. A version is reached when neither it nor an earlier version is referred to.
+/// Each object that waits, and each object that is in flight, refers to exactly one version: the version of its oldest change. A version that
+/// was pushed without an object has one reference, too. A version is reached when neither it nor an earlier version is referred to.
 #[derive(Debug, Default)]
 pub(super) struct VersionTracker {
     /// INV-M1: ids rise, and the first version is referred to.
@@ -30,21 +30,21 @@ pub(super) struct VersionTracker {
     in_flight: usize,
     /// INV-M3: the number of `versions` without a reference.
     unreferenced: usize,
-    reached: Option<Pushed>,
+    reached: Option<PushedVersion>,
 }
 
 /// One version, and how many objects refer to it.
 #[derive(Debug)]
 struct TrackedVersion {
     id: VersionId,
-    /// `None` for changes without a version, such as those of a resync.
-    version: Option<Pushed>,
+    /// `None` for changes without a version, such as the changes of a resync.
+    version: Option<PushedVersion>,
     waiting: u32,
     in_flight: u32,
 }
 
 impl VersionTracker {
-    /// Appends a version. The caller must refer to it at once.
+    /// Appends a version. The caller must then add a reference to it.
     pub(super) fn push(&mut self, version: Option<ResourceVersion>) -> VersionId {
         let id = VersionId(self.next);
         self.next += 1;
@@ -71,8 +71,8 @@ impl VersionTracker {
         self.change(id, |tracked| tracked.waiting += 1);
     }
 
-    /// Turns a reference of a waiting object into one of an object in flight.
-    pub(super) fn move_in_flight(&mut self, id: VersionId) {
+    /// Turns a reference of a waiting object into a reference of an object in flight.
+    pub(super) fn move_to_in_flight(&mut self, id: VersionId) {
         self.in_flight += 1;
         self.change(id, |tracked| {
             tracked.waiting -= 1;
@@ -80,7 +80,7 @@ impl VersionTracker {
         });
     }
 
-    /// Turns a reference of an object in flight into one of a waiting object, because the object was requeued.
+    /// Turns a reference of an object in flight into a reference of a waiting object, because the object was requeued.
     pub(super) fn move_to_waiting(&mut self, id: VersionId) {
         self.in_flight -= 1;
         self.change(id, |tracked| {
@@ -106,12 +106,12 @@ impl VersionTracker {
         self.in_flight > 0
     }
 
-    pub(super) fn reached(&self) -> Option<&Pushed> {
+    pub(super) fn reached(&self) -> Option<&PushedVersion> {
         self.reached.as_ref()
     }
 
     /// Returns the version that is reached once everything in flight is acknowledged.
-    pub(super) fn reached_when_done(&self) -> Option<&Pushed> {
+    pub(super) fn reached_when_done(&self) -> Option<&PushedVersion> {
         let cleared = self.versions.iter().take_while(|tracked| tracked.waiting == 0);
         cleared.filter_map(|tracked| tracked.version.as_ref()).last().or(self.reached())
     }
@@ -123,10 +123,10 @@ impl VersionTracker {
         }
     }
 
-    fn number(&mut self, version: Option<ResourceVersion>) -> Option<Pushed> {
+    fn number(&mut self, version: Option<ResourceVersion>) -> Option<PushedVersion> {
         let version = version.filter(|version| !version.is_empty())?;
         self.pushed += 1;
-        Some(Pushed { number: self.pushed, version })
+        Some(PushedVersion { number: self.pushed, version })
     }
 
     fn change(&mut self, id: VersionId, change: impl FnOnce(&mut TrackedVersion)) {
@@ -164,8 +164,8 @@ impl VersionTracker {
         }
     }
 
-    /// Removes versions without a reference, which otherwise pile up behind one that is referred to for a long time. They are reached together
-    /// with the version before them, so that version is replaced by them.
+    /// Removes versions without a reference, which otherwise pile up behind a version that keeps a reference for a long time. The consumer reaches
+    /// them together with the version before them, so they replace that version.
     fn remove_unreferenced(&mut self) {
         let mut referenced = VecDeque::<TrackedVersion>::with_capacity(self.versions.len() - self.unreferenced);
         for tracked in self.versions.drain(..) {

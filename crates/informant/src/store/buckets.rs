@@ -127,7 +127,7 @@ impl Buckets {
         self.buckets.get_mut(id).expect("INV-X1")
     }
 
-    /// Also returns the values of each slot below `end`.
+    /// Checks the invariants, and returns the values of each slot below `end`.
     #[cfg(test)]
     pub(super) fn check_invariants(&self, end: usize) -> Vec<Vec<&str>> {
         self.buckets.check_invariants();
@@ -182,7 +182,7 @@ impl SlotSet {
             }
             Self::Many(slots) => {
                 slots.remove(&slot);
-                // Half of the bound, so that a set at the bound is not converted with every write.
+                // Shrinks only at half of `FEW`, so that a set with about `FEW` slots is not converted with every write.
                 if slots.len() <= FEW / 2 {
                     *self = Self::Few(slots.iter().copied().collect());
                 } else if slots.len() < slots.capacity() / 8 {

@@ -35,8 +35,8 @@ impl Cache {
         Arc::clone(&self.table.read())
     }
 
-    /// Changes the state so that readers see either the old one or the new one. `writes` and `values` are the number of objects that
-    /// `change` writes, and of their index values. Only one thread at a time may call it.
+    /// Changes the state so that readers see either the old one or the new one. `writes` is the number of objects that `change` writes, and
+    /// `values` the number of their index values. Only one thread at a time may call it.
     ///
     /// `change` must return all objects that it takes out of the table, so that they are dropped when the table lock is released:
     /// destructors of objects are users' code.
@@ -47,7 +47,7 @@ impl Cache {
         {
             return change(table);
         }
-        // On a copy: the change is large, or a snapshot of the current state is held. Readers go on with the current state.
+        // Changes a copy, because the change is large, or a snapshot of the current state is held. Readers go on with the current state.
         let current = Arc::clone(&table);
         drop(table);
         let mut next = current.copy(writes, values);

@@ -112,11 +112,11 @@ pub(super) struct ComputedValues {
 }
 
 impl<O> IndexFunction<O> {
-    /// Names a function that returns the values of an object: an `Option`, an array, a `Vec`, or any other iterator.
+    /// Creates an index function with a name. `values` returns the values of an object: an `Option`, an array, a `Vec`, or any other iterator.
     ///
     /// Values are owned; a function that returns strings borrowed from the object is wrapped in [`index::text`](crate::index::text) or
     /// [`index::texts`](crate::index::texts). The result must depend on the object only. A function that writes to the cache that it
-    /// indexes panics, and the panic is reported like any other of an index function.
+    /// indexes panics, and the panic is reported like any other panic of an index function.
     pub fn new<V: IndexValue, I: IndexValues<Value = V>>(
         name: impl Into<Arc<str>>,
         values: impl Fn(&Cached<O>) -> I + Send + Sync + 'static,

@@ -74,12 +74,12 @@ impl<O, V> Index<O, V> {
 
     /// The objects with this value, in no particular order.
     pub fn get<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> Vec<Cached<O>> {
-        // Before the lock: `text` may be users' code.
+        // Called before the table lock is taken: `text` may be users' code.
         let text = value.text();
         Cached::all_typed(self.read(|table, index| table.by_value(index, &text)))
     }
 
-    /// A lookup of a value, to be combined with lookups in other indexes; see [`Lister::by_indexes`](super::Lister::by_indexes).
+    /// Returns a lookup of a value, to be combined with lookups in other indexes; see [`Lister::by_indexes`](super::Lister::by_indexes).
     ///
     /// ```
     /// # use informant::{Cached, Key, object::Identity};
@@ -112,13 +112,13 @@ impl<O, V> Index<O, V> {
         snapshot.by_index(self.name(), &value.text())
     }
 
-    /// The keys of the objects that have a value, sorted.
+    /// The keys of the objects with this value, sorted.
     pub fn keys<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> Vec<Key> {
         let text = value.text();
         self.read(|table, index| table.keys_by_value(index, &text))
     }
 
-    /// The number of objects that have a value.
+    /// The number of objects with this value.
     pub fn count<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> usize {
         let text = value.text();
         self.read(|_, index| index.buckets.count(&text))

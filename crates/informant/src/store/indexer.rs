@@ -77,17 +77,17 @@ pub struct DuplicateIndex {
 }
 
 impl<O> Indexer<O> {
-    /// An empty cache with an index by namespace.
+    /// Creates an empty cache with an index by namespace.
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// An empty cache with settings.
+    /// Returns a builder for an empty cache.
     pub fn builder() -> IndexerBuilder<O> {
         IndexerBuilder { resource: "objects".into(), has_namespace_index: true, objects: PhantomData }
     }
 
-    /// A reader of this cache. It shows every write from the moment at which the writing call returns.
+    /// Returns a reader of this cache. It shows every write from the moment at which the writing call returns.
     pub fn lister(&self) -> Lister<O> {
         Lister::new(Arc::clone(&self.cache))
     }
@@ -116,10 +116,11 @@ impl<O> Indexer<O> {
         self.with_writer(|writer| writer.apply(batch.erase())).typed()
     }
 
-    /// Replaces the content of the cache with a relist, at once. The replacements are first the removals, then the listed objects in order.
+    /// Replaces the content of the cache with a relist, at once. The result contains the removed objects first,
+    /// then the listed objects in the order of the relist.
     ///
-    /// If a key is listed twice, only the last object counts. Cached objects that the relist has as quarantined stay. An object that is the
-    /// stored one itself ([`Cached::ptr_eq`]) is not indexed again.
+    /// If a key is listed twice, only the last object counts. If the relist contains an object as quarantined, the cache keeps the
+    /// state that it has. A listed object that is the cached one itself ([`Cached::ptr_eq`]) is not indexed again.
     pub fn replace(&self, relist: &Relist<O>) -> Applied<O> {
         self.with_writer(|writer| writer.replace(relist)).typed()
     }
@@ -244,8 +245,8 @@ impl Writer {
         if !is_slow(objects, took, self.slow_after) {
             return;
         }
-        let users = functions.iter().map(|function| &*function.name).filter(|name| *name != NAMESPACE_INDEX);
-        let indexes = users.collect::<Vec<_>>().join(", ");
+        let user_indexes = functions.iter().map(|function| &*function.name).filter(|name| *name != NAMESPACE_INDEX);
+        let indexes = user_indexes.collect::<Vec<_>>().join(", ");
         if !indexes.is_empty() {
             tracing::warn!(
                 informer = &*self.cache.resource,

@@ -69,8 +69,8 @@ pub struct NotFound {
 }
 
 impl NotFound {
-    /// The error for an object that none of the caches of a view can have.
-    pub(crate) fn elsewhere(resource: Arc<str>, cluster: Option<&Arc<str>>, key: &Key) -> Self {
+    /// Creates the error for an object that is outside the namespaces and clusters of a view.
+    pub(crate) fn outside_view(resource: Arc<str>, cluster: Option<&Arc<str>>, key: &Key) -> Self {
         Self { resource, cluster: cluster.cloned(), key: key.clone(), has_stopped: false }
     }
 }
@@ -101,8 +101,8 @@ impl<O> Lister<O> {
 
     /// The objects whose labels match: `lister.select("app=web".parse()?)`, or `lister.select(selector.into())` with a selector of `kube`.
     ///
-    /// It reads the labels of every object. If a program asks often for the objects of one value, an [index](crate::index::label) answers
-    /// without that.
+    /// It reads the labels of every object. If a program often asks for the objects with the same label value, an [index](crate::index::label)
+    /// finds them without reading all labels.
     #[doc(alias = "list_matching")]
     pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>>
     where
@@ -232,8 +232,8 @@ impl<O> NamespaceLister<O> {
     }
 }
 
-/// Gives the objects of a namespace their type, and logs a warning if all objects were read to find them. The arguments are those of
-/// [`Table::in_namespace`] and its result: users' code may receive the warning, so it is logged when the table lock is released.
+/// Gives the objects of a namespace their type, and logs a warning if all objects were read to find them. The second argument is the result
+/// of [`Table::in_namespace`]. Users' code may receive the warning, so it is logged after the table lock is released.
 pub(super) fn in_namespace<O>(namespace: &str, (objects, is_scan): (Vec<Cached<Erased>>, bool)) -> Vec<Cached<O>> {
     if is_scan {
         tracing::warn!(namespace, index = NAMESPACE_INDEX, "no index by namespace; reading all objects");
@@ -241,7 +241,8 @@ pub(super) fn in_namespace<O>(namespace: &str, (objects, is_scan): (Vec<Cached<E
     Cached::all_typed(objects)
 }
 
-/// Reads the labels after the list was made: reading them may be users' code, for which no reader or writer must wait.
+/// Returns the objects whose labels match. Reads the labels after `list` has returned, without a lock: reading them may run users' code, and no
+/// reader or writer must wait for that.
 pub(super) fn select<O: Labelled + 'static>(
     selector: LabelSelector,
     list: impl FnOnce() -> Vec<Cached<O>>,

@@ -270,7 +270,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A list in parentheses. As in Kubernetes, nothing between commas is the empty value.
+    /// Parses a list in parentheses. As in Kubernetes, nothing between two commas means the empty value.
     fn values(&mut self) -> Parsed<BTreeSet<String>> {
         self.expect("(", SelectorProblem::ExpectedOpeningParenthesis)?;
         let mut values = BTreeSet::new();
@@ -302,7 +302,7 @@ impl<'a> Parser<'a> {
         Err(problem)
     }
 
-    /// Everything up to white space or a character that has a meaning of its own.
+    /// Reads everything up to white space or a character that has a meaning of its own.
     fn word(&mut self) -> &'a str {
         let rest = self.rest();
         let ends = |character: char| SPACE.contains(&character) || "=!<>(),".contains(character);
@@ -339,7 +339,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// A name, or a DNS name and a name: `example.com/team`.
+/// Returns true for a name, and for a DNS name and a name: `example.com/team`.
 fn is_key(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     let is_dns_label = |label: &str| {

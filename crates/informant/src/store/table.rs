@@ -122,7 +122,7 @@ impl Table {
     pub(super) fn by_indexes(&self, lookups: &[Lookup]) -> Result<Vec<Cached<Erased>>, UnknownIndex> {
         let wanted = lookups.iter().map(|lookup| Ok((&self.index(lookup.index())?.buckets, lookup.value())));
         let wanted = wanted.collect::<Result<Vec<_>, UnknownIndex>>()?;
-        // The rarest value first: the others are then checked for few objects.
+        // Starts with the rarest value, so that the other values are checked for few objects.
         let Some((rarest, value)) = wanted.iter().min_by_key(|(buckets, value)| buckets.count(value)) else {
             return Ok(self.list());
         };
@@ -173,7 +173,7 @@ impl Table {
 /// Writing.
 impl Table {
     /// Applies writes in order. `computed` has the index values of all upserts. Returns the result of each write, and the objects that
-    /// were not stored because the stored ones are in the same state: no object is dropped in here, where readers may have to wait.
+    /// were not stored because the stored ones are in the same state: no object is dropped in this function, during which readers may have to wait.
     pub(super) fn apply(
         &mut self,
         batch: WriteBatch<Erased>,
@@ -247,7 +247,7 @@ impl Table {
         copy
     }
 
-    /// Also returns the object itself if it is not stored.
+    /// Stores an object. Also returns the object itself if it is not stored.
     fn upsert(
         &mut self,
         object: Cached<Erased>,

@@ -25,7 +25,7 @@ use crate::{Cached, Key, ResourceVersion, object::Erased};
 /// ```
 pub struct WriteBatch<O> {
     /// `new` is the object that a write stores; `None` if it removes one. Applying the batch sets `old` to the replaced object. If `old` is
-    /// set before, the cache has that object, and the write changes nothing.
+    /// set before the batch is applied, the cache has that object, and the write changes nothing.
     pub(super) writes: Vec<Replacement<Erased>>,
     /// INV-W1: the keys of the writes that remove an object, in the same order.
     pub(super) removed: Vec<Key>,

@@ -20,9 +20,9 @@ use crate::{event::CacheEvent, panics::DeferredDrop};
 /// What a buffer does when many events wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BufferPolicy {
-    /// Keeps all of them.
+    /// Keeps all events.
     Unbounded,
-    /// When more than `above` events wait, coalesces those of each object.
+    /// When more than `above` events wait, coalesces the events of each object.
     Coalesce { above: usize },
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum BufferPolicy {
 #[derive(Clone)]
 pub(crate) struct EventBatch {
     events: Arc<[CacheEvent]>,
-    /// The index after the last resync; 0 if there is none.
+    /// The index after the last resync event; 0 if there is none.
     resyncs_end: usize,
 }
 
@@ -52,8 +52,8 @@ pub(super) struct Buffer {
     batches: VecDeque<EventBatch>,
     /// INV-L2: the number of events in `batches`.
     in_batches: usize,
-    /// INV-L5: the number of `batches` that have resyncs.
-    replays: usize,
+    /// INV-L5: the number of `batches` that contain resync events.
+    batches_with_resyncs: usize,
     /// How many events were ever pushed. The position of an event is the number of events before it.
     pushed: u64,
     is_closed: bool,
@@ -64,16 +64,16 @@ struct CurrentChunk {
     events: EventBatch,
     /// The positions of the events if they were coalesced. Such a chunk is small, and is not taken back.
     ///
-    /// INV-L3: while this is `None`, no coalesced events wait: before events are coalesced, the rest of the chunk, which is older, is
-    /// taken back.
+    /// INV-L3: if this is `None`, no coalesced events wait, because coalescing first takes back the unclaimed events of such a chunk, which
+    /// are older.
     coalesced_positions: Option<Vec<u64>>,
 }
 
 /// The size of a chunk of coalesced events. It is small because events of a chunk cannot be coalesced any more.
 const COALESCED_CHUNK: usize = 64;
 
-/// Greater than the length of any chunk; `claim` can add to it without overflow.
-const ALL: usize = usize::MAX / 2;
+/// A count of claims that is greater than the length of any chunk, so that further claims fail. `claim` can add to it without overflow.
+const ALL_CLAIMED: usize = usize::MAX / 2;
 
 impl EventBatch {
     pub(super) fn new(events: Arc<[CacheEvent]>) -> Self {
@@ -106,7 +106,8 @@ impl Claims {
         self.next.fetch_add(1, Ordering::AcqRel)
     }
 
-    fn begin(&self) {
+    /// Begins a new chunk, of which no event is claimed.
+    fn reset(&self) {
         self.next.store(0, Ordering::Release);
     }
 
@@ -116,7 +117,7 @@ impl Claims {
 
     /// Makes all later claims fail; returns how many events were claimed.
     fn revoke(&self) -> usize {
-        self.next.swap(ALL, Ordering::AcqRel)
+        self.next.swap(ALL_CLAIMED, Ordering::AcqRel)
     }
 }
 
@@ -129,7 +130,7 @@ impl Buffer {
             coalesced: Coalesced::default(),
             batches: VecDeque::new(),
             in_batches: 0,
-            replays: 0,
+            batches_with_resyncs: 0,
             pushed: 0,
             is_closed: false,
         }
@@ -149,7 +150,7 @@ impl Buffer {
         }
         self.in_batches += batch.len();
         self.pushed += batch.len() as u64;
-        self.replays += usize::from(batch.has_resyncs());
+        self.batches_with_resyncs += usize::from(batch.has_resyncs());
         if !batch.is_empty() {
             self.batches.push_back(batch);
         }
@@ -162,7 +163,8 @@ impl Buffer {
 
     fn coalesce(&mut self, removed: &mut DeferredDrop<EventBatch>) {
         debug_assert_eq!(self.in_batches, self.batches.iter().map(|batch| batch.len()).sum::<usize>(), "INV-L2");
-        debug_assert_eq!(self.replays, self.batches.iter().filter(|batch| batch.has_resyncs()).count(), "INV-L5");
+        let with_resyncs = self.batches.iter().filter(|batch| batch.has_resyncs());
+        debug_assert_eq!(self.batches_with_resyncs, with_resyncs.count(), "INV-L5");
         let taken_back = self.current.take_if(|chunk| chunk.coalesced_positions.is_none()).map(|chunk| chunk.events);
         let rest = taken_back.as_ref().and_then(|events| events.get(self.claims.revoke()..)).unwrap_or_default();
         let first = self.first_in_batches() - rest.len() as u64;
@@ -175,11 +177,11 @@ impl Buffer {
         removed.extend(self.batches.drain(..));
         removed.push(EventBatch::new(replaced.into()));
         self.in_batches = 0;
-        self.replays = 0;
+        self.batches_with_resyncs = 0;
     }
 
-    /// Takes the next chunk; `None` if the buffer is closed. The one before is put into `finished`: the caller has delivered all events
-    /// that it claimed of it, and its rest was taken back.
+    /// Takes the next chunk; `None` if the buffer is closed. Moves the previous chunk to `finished`: the caller must have delivered every
+    /// event that it claimed from that chunk, and claimed all events that `coalesce` did not take back.
     pub(super) fn poll_chunk(&mut self, finished: &mut DeferredDrop<EventBatch>) -> Poll<Option<EventBatch>> {
         finished.extend(self.current.take().map(|chunk| chunk.events));
         if self.is_closed {
@@ -192,7 +194,7 @@ impl Buffer {
         } else if let Some(batch) = self.batches.pop_front() {
             debug_assert_eq!(self.coalesced.len(), 0, "INV-L3");
             self.in_batches -= batch.len();
-            self.replays -= usize::from(batch.has_resyncs());
+            self.batches_with_resyncs -= usize::from(batch.has_resyncs());
             if self.batches.is_empty() && self.batches.capacity() > COALESCED_CHUNK {
                 // Frees the memory: many batches may have waited.
                 self.batches = VecDeque::new();
@@ -203,7 +205,7 @@ impl Buffer {
         };
         let events = chunk.events.clone();
         self.current = Some(chunk);
-        self.claims.begin();
+        self.claims.reset();
         Poll::Ready(Some(events))
     }
 
@@ -212,7 +214,7 @@ impl Buffer {
         self.is_closed = true;
         self.claims.revoke();
         self.in_batches = 0;
-        self.replays = 0;
+        self.batches_with_resyncs = 0;
         let mut removed = DeferredDrop::default();
         removed.extend(self.current.take().map(|chunk| chunk.events));
         removed.push(self.coalesced.clear().into_iter().collect());
@@ -224,15 +226,15 @@ impl Buffer {
         self.is_closed
     }
 
-    /// How many events wait, without those that were claimed.
+    /// How many unclaimed events wait.
     pub(super) fn len(&self) -> usize {
         let current = self.current.as_ref().map_or(0, |chunk| chunk.events.len());
         current.saturating_sub(self.claims.claimed()) + self.coalesced.len() + self.in_batches
     }
 
-    /// The position of the oldest event that was not claimed; that of the next event to be pushed, if there is none.
+    /// The position of the oldest unclaimed event. If there is none, the position of the next event that will be pushed.
     ///
-    /// An event that was coalesced into an older one counts as that one.
+    /// An event that was coalesced into an older one has the position of the older event.
     pub(super) fn first_unclaimed(&self) -> u64 {
         let claimed = self.claims.claimed();
         let in_chunk = self.current.as_ref().and_then(|chunk| match &chunk.coalesced_positions {
@@ -255,13 +257,13 @@ impl Buffer {
         self.pushed - self.in_batches as u64
     }
 
-    /// Whether a resync waits, without those that were claimed.
+    /// Whether an unclaimed resync event waits.
     pub(super) fn has_resyncs(&self) -> bool {
         let in_chunk = self.current.as_ref().is_some_and(|chunk| self.claims.claimed() < chunk.events.resyncs_end);
-        in_chunk || self.replays > 0 || self.coalesced.has_resyncs()
+        in_chunk || self.batches_with_resyncs > 0 || self.coalesced.has_resyncs()
     }
 
-    /// How many events were removed so far because others stand for them.
+    /// How many events were coalesced into others so far.
     pub(super) fn coalesced(&self) -> u64 {
         self.coalesced.removed()
     }
@@ -362,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_waits_until_its_last_resync_is_claimed() {
+    fn a_resync_waits_until_its_last_event_is_claimed() {
         let mut buffer = Buffer::new(BufferPolicy::Unbounded);
         drop(buffer.push(adds(0..3)));
         assert!(!buffer.has_resyncs());
@@ -381,7 +383,7 @@ mod tests {
 
     /// A resync that was coalesced into a change does not wait any more.
     #[test]
-    fn a_replay_that_was_coalesced_into_changes_does_not_wait() {
+    fn a_resync_that_was_coalesced_into_changes_does_not_wait() {
         let mut buffer = Buffer::new(BufferPolicy::Coalesce { above: 0 });
         drop(buffer.push(batch([resync(0), resync(1)])));
         assert!(buffer.has_resyncs());
@@ -394,7 +396,7 @@ mod tests {
         assert!(!buffer.has_resyncs());
     }
 
-    /// One step: adds or updates of so many objects, a replay of them, or so many claims.
+    /// One step: adds or updates of so many objects, a resync of them, or so many claims.
     #[derive(Debug, Clone)]
     enum BufferStep {
         Adds(u32),

@@ -1,15 +1,15 @@
 //! Makes the workers of several informers call a shared handler one at a time.
 //!
 //! - **In:** workers that want to call the handler.
-//! - **Out:** a guard, for one of them at a time; it is held while the handler is called and while a future of it runs.
+//! - **Out:** a guard, for one of them at a time; the guard is held while the handler is called and while a future of the handler runs.
 //! - **Knows nothing of:** the handler.
 
 use tokio::sync::watch;
 
 /// The right to call a shared handler. Cheap to clone; all clones are one lock.
 ///
-/// A free lock goes to the first worker that asks for it, not to the one that has waited longest, as with `tokio::sync::Mutex`: that
-/// one may belong to a runtime that does not run any more, and the handler would never be called again.
+/// The first worker that asks for a free lock gets it. `tokio::sync::Mutex` would give it to the worker that has waited longest; if the
+/// runtime of that worker does not run any more, the handler would never be called again.
 #[derive(Clone, Default)]
 pub(crate) struct CallLock {
     is_held: watch::Sender<bool>,
@@ -34,7 +34,7 @@ impl CallLock {
             if let Some(guard) = self.try_lock() {
                 return guard;
             }
-            // It fails only without a sender, and `self` is one.
+            // `wait_for` fails only if the sender is dropped, but `self` holds it.
             let _ = is_held.wait_for(|is_held| !is_held).await;
         }
     }

@@ -7,56 +7,56 @@
 
 use std::{cell::RefCell, future::poll_fn, pin::pin};
 
-/// On whose behalf code runs: a listener of an informer, or the informer itself.
+/// The listener or informer on whose behalf user code runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Caller {
+pub(crate) struct WorkOwner {
     pub(crate) informer: u64,
     /// `None` for the informer's own work: index functions and callbacks of its reflector.
     pub(crate) listener: Option<u64>,
 }
 
 thread_local! {
-    static CALLERS: RefCell<Vec<Caller>> = const { RefCell::new(Vec::new()) };
+    static OWNERS: RefCell<Vec<WorkOwner>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Until it is dropped, code on this thread runs on behalf of a caller.
-struct Calling;
+/// Records an owner: until the guard is dropped, code on this thread runs on behalf of that owner.
+struct OwnerGuard;
 
-impl Calling {
-    fn begin(caller: Caller) -> Self {
-        CALLERS.with_borrow_mut(|callers| callers.push(caller));
+impl OwnerGuard {
+    fn new(owner: WorkOwner) -> Self {
+        OWNERS.with_borrow_mut(|owners| owners.push(owner));
         Self
     }
 }
 
-impl Drop for Calling {
+impl Drop for OwnerGuard {
     fn drop(&mut self) {
-        CALLERS.with_borrow_mut(Vec::pop);
+        OWNERS.with_borrow_mut(Vec::pop);
     }
 }
 
-/// Runs a future on behalf of the caller, at every poll.
-pub(crate) async fn as_work_of<R>(caller: Caller, work: impl Future<Output = R>) -> R {
+/// Runs a future on behalf of the owner, at every poll.
+pub(crate) async fn as_work_of<R>(owner: WorkOwner, work: impl Future<Output = R>) -> R {
     let mut work = pin!(work);
     poll_fn(|context| {
-        let _calling = Calling::begin(caller);
+        let _guard = OwnerGuard::new(owner);
         work.as_mut().poll(context)
     })
     .await
 }
 
-/// Runs a function on behalf of the caller.
-pub(crate) fn do_as<R>(caller: Caller, work: impl FnOnce() -> R) -> R {
-    let _calling = Calling::begin(caller);
+/// Runs a function on behalf of the owner.
+pub(crate) fn run_as_work_of<R>(owner: WorkOwner, work: impl FnOnce() -> R) -> R {
+    let _guard = OwnerGuard::new(owner);
     work()
 }
 
 /// Whether this thread runs code on behalf of the informer or one of its listeners.
 pub(crate) fn is_inside_informer(informer: u64) -> bool {
-    CALLERS.with_borrow(|callers| callers.iter().any(|caller| caller.informer == informer))
+    OWNERS.with_borrow(|owners| owners.iter().any(|owner| owner.informer == informer))
 }
 
 /// Whether this thread runs code on behalf of this listener.
-pub(super) fn is_inside(caller: Caller) -> bool {
-    CALLERS.with_borrow(|callers| callers.contains(&caller))
+pub(super) fn is_inside(owner: WorkOwner) -> bool {
+    OWNERS.with_borrow(|owners| owners.contains(&owner))
 }

@@ -15,7 +15,7 @@ use crate::{Cached, Deleted, Event, Origin, object::Erased};
 /// A handler made of closures. Events without a closure are ignored.
 ///
 /// The closures may change what they capture (`FnMut`). They are called one at a time, also if an `Arc` of the handler was added to
-/// several informers: then a call waits, on its thread, until the other one has returned. A closure that is set a second time
+/// several informers: then a call blocks its thread until the other call has returned. A closure that is set a second time
 /// replaces the first one.
 ///
 /// [`subscribe().on_add(…)`](crate::informer::Subscribe::on_add) does the same for one informer, infers the object type, and also takes
@@ -148,7 +148,7 @@ impl<O: 'static> Closures<O> {
         Self { on_add: None, on_update: None, on_delete: None, on_resync: None, on_synced: None }
     }
 
-    /// A handler that calls them without a lock.
+    /// Returns a handler that calls the closures without a lock.
     pub(crate) fn into_handler(mut self) -> AnyHandler {
         Box::new(move |event: &Event<Erased>| match event {
             Event::Added { object, origin } => self.call_add(object.typed_ref(), *origin),
@@ -193,7 +193,7 @@ impl<O: 'static> Closures<O> {
     }
 }
 
-/// The name of a handler that has only its place in the code.
+/// Returns the name of a handler that is named by its place in the code.
 pub(crate) fn name_at(made_at: &Location<'_>) -> String {
     format!("handler at {made_at}")
 }

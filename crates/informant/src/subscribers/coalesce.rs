@@ -1,7 +1,7 @@
-//! Combines the waiting events of each object: at most a delete and an add are left, or one event that stands for several.
+//! Combines the waiting events of each object: at most a delete and an add are left, or one event that replaces several.
 //!
 //! - **In:** events, in order, each with its position among all events of the listener.
-//! - **Out:** fewer events with the same outcome, each at the position of the earliest event that it stands for.
+//! - **Out:** fewer events with the same outcome, each at the position of the earliest event that it replaces.
 //! - **Knows nothing of:** when to coalesce.
 
 use std::collections::BTreeMap;
@@ -14,15 +14,15 @@ use crate::{Event, Key, event::CacheEvent};
 /// Waiting events, at most two of each object.
 #[derive(Default)]
 pub(super) struct Coalesced {
-    /// By position.
+    /// The events by their position.
     events: BTreeMap<u64, CacheEvent>,
     /// The positions of an object's events, oldest first: one, or a delete and one event after it.
     ///
-    /// INV-L1: has exactly the positions of all events that concern an object.
+    /// INV-L1: contains exactly the positions of all events that concern an object.
     positions: HashMap<Key, SmallVec<[u64; 2]>>,
-    /// How many events were removed because others stand for them.
+    /// How many events were coalesced into others.
     removed: u64,
-    /// INV-L4: the number of resyncs among `events`.
+    /// INV-L4: the number of resync events among `events`.
     resyncs: usize,
 }
 
@@ -60,7 +60,7 @@ impl Coalesced {
         self.events.len()
     }
 
-    /// How many events were combined with others so far.
+    /// How many events were coalesced into others so far.
     pub(super) fn removed(&self) -> u64 {
         self.removed
     }

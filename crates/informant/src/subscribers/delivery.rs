@@ -25,7 +25,7 @@ use crate::{Event, Key, object::Erased, panics};
 /// How long a handler is not called after a panic.
 const AFTER_PANIC: Duration = Duration::from_secs(1);
 
-/// The worker calls the handler in groups and yields between them. Upper bound on the calls of a group.
+/// Upper bound on the calls of a group. The worker calls the handler for a group of events without yielding, and yields between groups.
 const LARGEST_GROUP: usize = 128;
 /// The worker reads the clock after this many calls, and ends the group if it took longer than `LONG`.
 const LOOK_AFTER: usize = 8;
@@ -45,7 +45,7 @@ pub(super) fn deliver(
     handler: AnyHandler,
     call_lock: Option<CallLock>,
 ) -> impl Future<Output = ()> + Send {
-    // Dropped in this order if the worker never starts: the handler before the listener ends.
+    // If the worker never starts, these are dropped in this order: the handler is dropped before the listener ends.
     let owned = (handler, EndOnDrop(Arc::clone(&listener)));
     async move {
         let (handler, _end_on_drop) = owned;
@@ -53,7 +53,7 @@ pub(super) fn deliver(
         while let Some(chunk) = poll_fn(|context| listener.poll_chunk(context)).await {
             let spent = delivery.deliver(&chunk, call_lock.as_ref()).await;
             listener.drop_catching_panics(chunk);
-            listener.metrics.chunk(spent);
+            listener.metrics.record_chunk(spent);
         }
         // The handler is dropped before the listener ends.
         listener.drop_catching_panics(delivery.handler);
@@ -84,9 +84,9 @@ struct CallGroup<'a> {
     last: Option<&'a Event<Erased>>,
     claimed: usize,
     /// How many events the handler was called for; the filter may have hidden others.
-    given: u64,
+    delivered: u64,
     /// Whether the chunk has more events.
-    is_more: bool,
+    has_more: bool,
 }
 
 impl Delivery<'_> {
@@ -95,10 +95,10 @@ impl Delivery<'_> {
         let listener = self.listener;
         let mut spent = Duration::ZERO;
         loop {
-            // Until no other worker calls the shared handler. A listener that is closed first has no more events.
+            // Waits until no other worker calls the shared handler. If the listener is closed first, it has no more events.
             let lock = OptionFuture::from(call_lock.map(CallLock::lock));
             let Either::Left((guard, _)) = select(pin!(lock), pin!(listener.closed())).await else { return spent };
-            let mut group = CallGroup { last: None, claimed: 0, given: 0, is_more: true };
+            let mut group = CallGroup { last: None, claimed: 0, delivered: 0, has_more: true };
             let begun = Instant::now();
             listener.is_busy.store(true, Ordering::Relaxed);
             let called = self.call_group(chunk, &mut group, begun).await;
@@ -106,13 +106,13 @@ impl Delivery<'_> {
             drop(guard);
             let took = begun.elapsed();
             spent += took;
-            listener.delivered.fetch_add(group.given, Ordering::Relaxed);
+            listener.delivered.fetch_add(group.delivered, Ordering::Relaxed);
             listener.publish_progress();
-            self.adapt(took, group.claimed);
+            self.adapt_group_size(took, group.claimed);
             if let Err(panic) = called {
                 rest_after_panic(listener, group.last, &panic).await;
             }
-            if !group.is_more {
+            if !group.has_more {
                 return spent;
             }
             yield_now().await;
@@ -144,20 +144,20 @@ impl Delivery<'_> {
         group: &mut CallGroup<'c>,
         begun: Instant,
     ) -> Option<EventFuture> {
-        while group.is_more && group.claimed < self.group {
+        while group.has_more && group.claimed < self.group {
             let position = self.listener.claims.claim();
-            group.is_more = position + 1 < chunk.len();
+            group.has_more = position + 1 < chunk.len();
             let shared = chunk.get(position)?;
             group.last = Some(&shared.event);
             group.claimed += 1;
-            let received = self.listener.received(shared);
+            let received = self.listener.event_for_handler(shared);
             if self.listener.is_closed() {
                 // The filter is users' code and may take long. The handler was removed meanwhile, so it must not be called.
                 return None;
             }
-            // Borrowed, not moved: moving it costs more than the call of a fast handler.
+            // The event is borrowed, because moving it costs more than the call of a fast handler.
             if let Some(event) = received.as_deref() {
-                group.given += 1;
+                group.delivered += 1;
                 if let Some(future) = (self.handler)(event) {
                     return Some(future);
                 }
@@ -172,7 +172,7 @@ impl Delivery<'_> {
     }
 
     /// Sets the size of the next group, and logs a warning if this group was slow while many events wait.
-    fn adapt(&mut self, took: Duration, calls: usize) {
+    fn adapt_group_size(&mut self, took: Duration, calls: usize) {
         if took < LONG {
             self.group = (self.group * 2).min(LARGEST_GROUP);
         } else if took > TOO_LONG {
@@ -211,7 +211,7 @@ impl Drop for RunningFuture<'_> {
     }
 }
 
-/// The handler has returned from an event.
+/// Called when the handler has returned from an event.
 fn after_event(listener: &Listener, event: Option<&Event<Erased>>) {
     if let Some(Event::Synced) = event {
         listener.set_synced();
@@ -220,7 +220,7 @@ fn after_event(listener: &Listener, event: Option<&Event<Erased>>) {
 
 /// Logs and counts a panic. The event counts as delivered. Then waits before the next call, unless the listener is closed.
 async fn rest_after_panic(listener: &Listener, event: Option<&Event<Erased>>, panic: &str) {
-    listener.panicked("a handler panicked", event.and_then(Event::key).map(Key::as_str), panic);
+    listener.record_panic("a handler panicked", event.and_then(Event::key).map(Key::as_str), panic);
     after_event(listener, event);
     // An error means that the time is over and the listener is open.
     let _ = timeout(AFTER_PANIC, listener.closed()).await;

@@ -70,7 +70,7 @@ pub trait EventHandler<O>: Send + Sync + 'static {
 
     /// An object is replayed without a change, to a handler with a [resync
     /// period](crate::informer::Subscribe::resync_every): when the period is over, and when a relist has the object unchanged; in both
-    /// cases not while events of an earlier replay wait for the handler.
+    /// cases not while events of an earlier resync wait for the handler.
     ///
     /// Default: calls `on_update(object, object)`, so old and new are [the same object](Cached::ptr_eq).
     fn on_resync(&self, object: &Cached<O>) {

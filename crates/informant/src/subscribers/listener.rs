@@ -23,7 +23,7 @@ use tracing::error;
 use super::{
     HandlerStatus,
     buffer::{Buffer, BufferPolicy, Claims, EventBatch},
-    calling::Caller,
+    calling::WorkOwner,
     filter::{Filter, apply_filter},
     workers::Worker,
 };
@@ -37,7 +37,7 @@ use crate::{
 
 /// One handler or stream of an informer.
 pub(crate) struct Listener {
-    pub(super) caller: Caller,
+    pub(super) owner: WorkOwner,
     pub(super) name: Arc<str>,
     pub(super) informer: Arc<str>,
     filter: Option<Filter>,
@@ -46,14 +46,14 @@ pub(crate) struct Listener {
     pub(super) delivered: AtomicU64,
     panics: AtomicU64,
     resyncs_skipped: AtomicU64,
-    /// A callback, or its future, is running.
+    /// Whether a callback, or its future, is running.
     pub(super) is_busy: AtomicBool,
     /// All events before this position were delivered. Updated only while a task waits for it, so that the usual case costs one load.
     delivered_until: watch::Sender<u64>,
     pub(super) metrics: HandlerMetrics,
     sync: SetOnce<Result<(), CloseReason>>,
     closed: SetOnce<CloseReason>,
-    /// No callback runs, and none will be called.
+    /// Set when no callback runs, and none will be called.
     ended: SetOnce<()>,
 }
 
@@ -94,7 +94,7 @@ impl Drop for RemovedEvents {
 
 impl Listener {
     pub(crate) fn new(
-        caller: Caller,
+        owner: WorkOwner,
         name: Arc<str>,
         informer: Arc<str>,
         policy: BufferPolicy,
@@ -102,7 +102,7 @@ impl Listener {
     ) -> Self {
         let buffer = Buffer::new(policy);
         Self {
-            caller,
+            owner,
             metrics: HandlerMetrics::new(&informer, &name),
             name,
             informer,
@@ -127,26 +127,26 @@ impl Listener {
         let events = inbox.buffer.push(batch);
         let (waker, backlog) = (inbox.waker.take(), inbox.buffer.len());
         drop(inbox);
-        self.show(backlog);
+        self.record_backlog(backlog);
         if let Some(waker) = waker {
             waker.wake();
         }
         (!events.is_empty()).then(|| RemovedEvents { listener: Arc::clone(self), events })
     }
 
-    /// Returns true if resyncs of an earlier replay still wait; counts the replay that the caller skips for that reason.
+    /// Returns true if events of an earlier resync still wait; counts the resync that the caller skips for that reason.
     ///
-    /// Only the processor appends resyncs, so `false` still holds when it appends the replay.
-    pub(super) fn skip_replay_if_waiting(&self) -> bool {
+    /// Only the processor appends resync events, so `false` is still correct when it appends the events of the new resync.
+    pub(super) fn skip_resync_if_waiting(&self) -> bool {
         let has_resyncs = self.inbox.lock().buffer.has_resyncs();
         if has_resyncs {
             self.resyncs_skipped.fetch_add(1, Ordering::Relaxed);
-            self.metrics.resync_skipped();
+            self.metrics.count_skipped_resync();
         }
         has_resyncs
     }
 
-    /// The next chunk, all of which may be [claimed](Claims::claim); `None` once the listener is closed. The caller has delivered all
+    /// Takes the next chunk, whose events can be [claimed](Claims::claim); `None` once the listener is closed. The caller must have delivered all
     /// events that it claimed.
     pub(super) fn poll_chunk(&self, context: &mut Context<'_>) -> Poll<Option<EventBatch>> {
         let mut waker = Some(context.waker().clone());
@@ -154,24 +154,24 @@ impl Listener {
         let mut inbox = self.inbox.lock();
         let chunk = inbox.buffer.poll_chunk(&mut finished);
         if chunk.is_pending() {
-            // Stored under the same lock under which a push looks for it.
+            // Stores the waker before the lock is released, so that the next push finds it.
             std::mem::swap(&mut inbox.waker, &mut waker);
         }
-        let (backlog, progress) = (inbox.buffer.len(), self.progress(&inbox));
+        let (backlog, progress) = (inbox.buffer.len(), self.progress_to_publish(&inbox));
         drop(inbox);
         self.publish(progress);
-        self.show(backlog);
+        self.record_backlog(backlog);
         self.drop_catching_panics(finished);
         chunk
     }
 
-    /// Waits until every event that waits now was delivered, or was coalesced into one that was.
+    /// Waits until every event that waits now was delivered, or was coalesced into an event that was delivered.
     ///
     /// Cancel safe.
     pub(super) async fn backlog_delivered(&self) -> Result<(), CloseReason> {
-        // Before the lock is taken: a worker that takes it afterwards publishes its progress.
+        // Subscribes before `undelivered_until` takes the lock: a worker that takes the lock afterwards publishes its progress.
         let mut delivered_until = self.delivered_until.subscribe();
-        let Some(until) = self.undelivered() else { return Ok(()) };
+        let Some(until) = self.undelivered_until() else { return Ok(()) };
         let is_delivered = pin!(delivered_until.wait_for(|delivered_until| *delivered_until >= until));
         match select(is_delivered, pin!(self.closed())).await {
             Either::Left(_) => Ok(()),
@@ -179,8 +179,8 @@ impl Listener {
         }
     }
 
-    /// The position before which all events must be delivered so that none of those that wait now is left; `None` if none waits.
-    fn undelivered(&self) -> Option<u64> {
+    /// Returns the position up to which events must be delivered so that all events that wait now are delivered; `None` if none waits.
+    fn undelivered_until(&self) -> Option<u64> {
         let inbox = self.inbox.lock();
         let pushed = inbox.buffer.pushed();
         if inbox.buffer.is_closed() {
@@ -190,8 +190,8 @@ impl Listener {
         // A worker or stream that waits for events leaves its waker, and the next push takes it. Before the start there is no worker.
         let has_received_all = pushed == 0 || inbox.waker.is_some();
         let has_returned_from_all = match inbox.worker {
-            // It may rest after a panic, instead of waiting for events. The claims are read first: a call that was claimed before has
-            // ended if no call runs now.
+            // The worker may pause after a panic, instead of waiting for events. The claims are read before `is_busy`: if no call runs
+            // now, the calls for all claimed events have ended.
             WorkerState::Running => inbox.buffer.first_unclaimed() == pushed && !self.is_busy.load(Ordering::Acquire),
             // The reader of a stream has the last event until it requests the next one.
             WorkerState::NoWorker | WorkerState::NotStarted(_) => false,
@@ -199,19 +199,20 @@ impl Listener {
         (!has_received_all && !has_returned_from_all).then_some(pushed)
     }
 
-    /// Publishes which events were delivered, if a task waits for that. The caller has delivered all events that it claimed.
+    /// Publishes which events were delivered, if a task waits for that. The caller must have delivered all events that it
+    /// claimed.
     ///
-    /// A wait that begins at the same moment may be overlooked; [`poll_chunk`](Self::poll_chunk), which the worker calls before it is
-    /// idle, completes it.
+    /// A wait that begins at the same moment may not be noticed here. [`poll_chunk`](Self::poll_chunk), which the worker calls before it becomes
+    /// idle, publishes the progress for that wait.
     pub(super) fn publish_progress(&self) {
         if self.delivered_until.receiver_count() > 0 {
-            let progress = self.progress(&self.inbox.lock());
+            let progress = self.progress_to_publish(&self.inbox.lock());
             self.publish(progress);
         }
     }
 
-    /// The position to be published; `None` if no task waits for it.
-    fn progress(&self, inbox: &Inbox) -> Option<u64> {
+    /// Returns the position to publish; `None` if no task waits for it.
+    fn progress_to_publish(&self, inbox: &Inbox) -> Option<u64> {
         let is_awaited = self.delivered_until.receiver_count() > 0 && !inbox.buffer.is_closed();
         is_awaited.then(|| inbox.buffer.first_unclaimed())
     }
@@ -223,20 +224,21 @@ impl Listener {
         }
     }
 
-    fn show(&self, backlog: usize) {
-        self.metrics.backlog(backlog);
+    /// Sets the metric of the backlog.
+    fn record_backlog(&self, backlog: usize) {
+        self.metrics.record_backlog(backlog);
         // `close` may have set the gauge to zero in between.
         if backlog > 0 && self.is_closed() {
-            self.metrics.backlog(0);
+            self.metrics.record_backlog(0);
         }
     }
 
-    /// The event as the handler receives it; `None` if the filter hides it. An object at which the filter panics does not pass.
-    pub(super) fn received<'a>(&self, shared: &'a CacheEvent) -> Option<Cow<'a, Event<Erased>>> {
+    /// Returns the event as the handler receives it; `None` if the filter hides it. An object at which the filter panics does not pass.
+    pub(super) fn event_for_handler<'a>(&self, shared: &'a CacheEvent) -> Option<Cow<'a, Event<Erased>>> {
         let Some(filter) = &self.filter else { return Some(Cow::Borrowed(&shared.event)) };
         apply_filter(shared, |object| {
             panics::catch(|| filter(object)).unwrap_or_else(|panic| {
-                self.panicked("a filter panicked", Some(object.key().as_str()), &panic);
+                self.record_panic("a filter panicked", Some(object.key().as_str()), &panic);
                 false
             })
         })
@@ -250,7 +252,7 @@ impl Listener {
         self.count_panics(panics);
     }
 
-    pub(super) fn panicked(&self, what: &'static str, key: Option<&str>, panic: &str) {
+    pub(super) fn record_panic(&self, what: &'static str, key: Option<&str>, panic: &str) {
         self.count_panics(1);
         self.log_panic(what, key, panic);
     }
@@ -262,7 +264,7 @@ impl Listener {
     fn count_panics(&self, count: u64) {
         if count > 0 {
             self.panics.fetch_add(count, Ordering::Relaxed);
-            self.metrics.panicked(count);
+            self.metrics.count_panics(count);
         }
     }
 
@@ -303,7 +305,7 @@ impl Listener {
         }
     }
 
-    /// The worker has ended; closes the listener, if it is open.
+    /// Called when the worker has ended. Closes the listener, if it is open.
     pub(super) fn end(&self) {
         self.close(CloseReason::Removed);
         let _ = self.ended.set(());
@@ -324,7 +326,7 @@ impl Listener {
             }
         };
         drop(inbox);
-        // Set without the lock: these wake tasks, which may lock the inbox at once.
+        // The inbox is not locked here: setting these wakes tasks, which may lock the inbox at once.
         let _ = self.closed.set(reason);
         let _ = self.sync.set(Err(reason));
         let is_idle = idle.is_some();
@@ -333,7 +335,7 @@ impl Listener {
         if is_idle {
             let _ = self.ended.set(());
         }
-        self.metrics.backlog(0);
+        self.metrics.record_backlog(0);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -347,7 +349,7 @@ impl Listener {
         *self.closed.wait().await
     }
 
-    /// The initial list was delivered.
+    /// Called when the initial list was delivered.
     pub(super) fn set_synced(&self) {
         let _ = self.sync.set(Ok(()));
     }
@@ -392,9 +394,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_wait_for_the_backlog_fails_if_the_listener_is_closed_before_all_events_are_delivered() {
-        let caller = Caller { informer: 0, listener: Some(0) };
+        let owner = WorkOwner { informer: 0, listener: Some(0) };
         let listener =
-            Arc::new(Listener::new(caller, "handler".into(), "informer".into(), BufferPolicy::Unbounded, None));
+            Arc::new(Listener::new(owner, "handler".into(), "informer".into(), BufferPolicy::Unbounded, None));
         let mut context = Context::from_waker(Waker::noop());
         drop(listener.push(std::iter::once(Event::Synced.into()).collect()));
         assert!(listener.poll_chunk(&mut context).is_ready());

@@ -33,12 +33,12 @@ pub use stream::EventStream;
 
 pub(crate) use buffer::BufferPolicy;
 pub(crate) use call_lock::CallLock;
-pub(crate) use calling::{Caller, as_work_of, do_as, is_inside_informer};
+pub(crate) use calling::{WorkOwner, as_work_of, is_inside_informer, run_as_work_of};
 pub(crate) use closures::{Closures, name_at};
 pub(crate) use filter::Filter;
 pub(crate) use handler::{AnyHandler, EventFuture, erase_handler};
 pub(crate) use listener::{CloseReason, Listener};
 pub(crate) use processor::SharedProcessor;
-pub(crate) use registration::{Clusters, NotReached, ReachedVersion};
+pub(crate) use registration::{CacheProgress, Clusters, NotReached};
 pub(crate) use resync::ResyncRequest;
 pub(crate) use workers::{Worker, WorkerKind, Workers};

@@ -1,8 +1,9 @@
 //! Distributes every batch of events to every listener.
 //!
-//! - **In:** the events of one batch of cache writes; listeners that join.
+//! - **In:** the events of one batch of cache writes; new listeners.
 //! - **Out:** batches, in the buffers of all listeners.
-//! - **Knows nothing of:** the cache and its lock: the caller makes sure that a batch of writes with its events, and a join, are atomic.
+//! - **Knows nothing of:** the cache and its lock: the caller makes sure that a batch of writes with its events is atomic, and that adding a
+//!   listener is.
 
 use std::{
     sync::{
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 use super::{
     Listener, ResyncRequest,
     buffer::EventBatch,
-    calling::Caller,
+    calling::WorkOwner,
     listener::RemovedEvents,
     resync::{CheckPeriod, ResyncSchedule},
 };
@@ -59,12 +60,12 @@ impl SharedProcessor {
         self.id
     }
 
-    /// How often to look for listeners that are due for a resync.
+    /// The period at which the informer checks which listeners are due for a resync.
     pub(crate) fn check_period(&self) -> Option<Duration> {
         self.check.period()
     }
 
-    /// Fixes the check period. Returns the listeners that have joined so far.
+    /// Fixes the check period. Returns the listeners that were added so far.
     pub(crate) fn start(&mut self) -> Vec<Arc<Listener>> {
         self.check.fix();
         self.listeners.iter().map(|scheduled| Arc::clone(&scheduled.listener)).collect()
@@ -85,14 +86,14 @@ impl SharedProcessor {
     }
 
     /// Adds a listener: it receives the objects of the cache as adds, and all later events. Returns it with its resync period.
-    pub(crate) fn join(
+    pub(crate) fn add_listener(
         &mut self,
-        make: impl FnOnce(Caller) -> Listener,
+        make: impl FnOnce(WorkOwner) -> Listener,
         request: ResyncRequest,
         objects: Vec<Cached<Erased>>,
         now: Instant,
     ) -> (Arc<Listener>, Option<Duration>) {
-        let listener = Arc::new(make(Caller { informer: self.id, listener: Some(self.next_listener) }));
+        let listener = Arc::new(make(WorkOwner { informer: self.id, listener: Some(self.next_listener) }));
         self.next_listener += 1;
         let initial = objects.into_iter().map(|object| Event::Added { object, origin: Origin::InitialList }.into());
         self.removed.extend(listener.push(initial.collect()));
@@ -105,8 +106,8 @@ impl SharedProcessor {
         (listener, period)
     }
 
-    /// Appends the events to the buffer of every listener. Resyncs, which a relist has for unchanged objects, go only to listeners
-    /// that have a resync period and have taken all earlier resyncs. Returns the events, since dropping the last reference to
+    /// Appends the events to the buffer of every listener. Resync events, which a relist causes for unchanged objects, go only to listeners
+    /// that have a resync period and have taken all earlier resync events. Returns the events, since dropping the last reference to
     /// an object runs users' code.
     pub(crate) fn distribute(&mut self, events: Vec<CacheEvent>) -> DeferredDrop<EventBatch> {
         let mut distributed = DeferredDrop::default();
@@ -119,7 +120,7 @@ impl SharedProcessor {
             false => all.clone(),
         };
         for ScheduledListener { listener, resync } in &self.listeners {
-            if all.has_resyncs() && resync.has_period() && !listener.skip_replay_if_waiting() {
+            if all.has_resyncs() && resync.has_period() && !listener.skip_resync_if_waiting() {
                 self.removed.extend(listener.push(all.clone()));
             } else if !changes.is_empty() {
                 self.removed.extend(listener.push(changes.clone()));
@@ -139,11 +140,11 @@ impl SharedProcessor {
         self.removed.extend(self.listeners.iter().filter_map(|scheduled| scheduled.listener.push(marker.clone())));
     }
 
-    /// Replays the cache to the listeners that are due, except those that have not taken all of their last replay. Returns the
+    /// Replays the cache to the listeners that are due, except those that have not taken all events of their last resync. Returns the
     /// number of objects that were replayed.
     pub(crate) fn resync(&mut self, now: Instant, objects: impl FnOnce() -> Vec<Cached<Erased>>) -> usize {
         let due = self.listeners.iter_mut().filter_map(|ScheduledListener { listener, resync }| {
-            let is_replayed = resync.is_due(now) && !listener.skip_replay_if_waiting();
+            let is_replayed = resync.is_due(now) && !listener.skip_resync_if_waiting();
             is_replayed.then_some(listener)
         });
         let due: Vec<_> = due.collect();
@@ -157,7 +158,7 @@ impl SharedProcessor {
         batch.len()
     }
 
-    /// Distributes no more events and accepts no more listeners. Returns those it had.
+    /// Distributes no more events and accepts no more listeners. Returns the listeners that it had.
     pub(crate) fn close(&mut self) -> Vec<Arc<Listener>> {
         self.is_closed = true;
         std::mem::take(&mut self.listeners).into_iter().map(|scheduled| scheduled.listener).collect()

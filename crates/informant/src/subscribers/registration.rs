@@ -1,6 +1,6 @@
 //! The handle of a registered handler or stream: status, waiting, removal.
 //!
-//! - **In:** the listener of a handler, or those of all members of a view.
+//! - **In:** the listener of a handler, or the listeners of a handler of a view, one for each member.
 //! - **Out:** its status, waits, removal.
 //! - **Knows nothing of:** how events are delivered.
 
@@ -19,7 +19,7 @@ use crate::{ResourceVersion, object::NotComparable};
 
 /// A registered handler or stream of one informer, or of all members of a view. Dropping it changes nothing: the handler stays registered.
 ///
-/// Cheap to clone; all clones are of the same registration.
+/// Cheap to clone; all clones refer to the same registration.
 #[derive(Clone)]
 pub struct Registration {
     /// The name of the informer or view.
@@ -35,10 +35,10 @@ pub struct Registration {
 struct RegisteredListener {
     listener: Arc<Listener>,
     /// Weak, so that a registration does not keep the cache of a dropped informer in memory.
-    informer: Weak<dyn ReachedVersion>,
+    informer: Weak<dyn CacheProgress>,
 }
 
-/// Whether the versions of a view's members can be compared.
+/// Whether the members of a view are in one cluster or in several. Versions of different clusters cannot be compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clusters {
     One,
@@ -54,16 +54,16 @@ pub struct HandlerStatus {
     pub name: Arc<str>,
     /// Whether all of the initial list was delivered.
     pub is_synced: bool,
-    /// How many events wait for the handler, without the one that it is handling.
+    /// How many events wait for the handler. The event that the handler is processing does not count.
     pub backlog: usize,
-    /// How many events the handler has received, including the one that marks the end of the initial list.
+    /// How many events the handler has received, including the event `Synced`, which marks the end of the initial list.
     pub delivered: u64,
     /// How many events were coalesced into others because the handler was slow.
     pub coalesced: u64,
     /// How often the handler, its filter or the destructor of one of its objects has panicked.
     pub panics: u64,
-    /// How many resyncs were skipped because the handler had not received all events of the one before: it is slower than its resync
-    /// period.
+    /// How many resyncs were skipped because the handler had not received all events of the previous resync: the handler is slower
+    /// than its resync period.
     pub resyncs_skipped: u64,
 }
 
@@ -71,13 +71,13 @@ fn serialize_text<S: serde::Serializer>(text: &str, serializer: S) -> Result<S::
     serializer.serialize_str(text)
 }
 
-/// The reached version of an informer's cache, as a registration waits for it.
-pub(crate) trait ReachedVersion: Send + Sync {
+/// The part of an informer that a registration uses: waiting until the cache reaches a version.
+pub(crate) trait CacheProgress: Send + Sync {
     /// Waits until the cache has reached the version and the events up to it were distributed to all listeners.
-    fn reached<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), NotReached>>;
+    fn wait_until_distributed<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), NotReached>>;
 
     /// The version of the cache, after the events up to it were distributed to all listeners; empty before the first list.
-    fn distributed(&self) -> ResourceVersion;
+    fn distributed_version(&self) -> ResourceVersion;
 }
 
 /// Why the cache will not reach a version.
@@ -88,7 +88,7 @@ pub(crate) enum NotReached {
 }
 
 impl Registration {
-    pub(crate) fn new(listener: Arc<Listener>, informer: Weak<dyn ReachedVersion>, resync: Option<Duration>) -> Self {
+    pub(crate) fn new(listener: Arc<Listener>, informer: Weak<dyn CacheProgress>, resync: Option<Duration>) -> Self {
         let name = Arc::clone(&listener.informer);
         let listeners = Arc::new([RegisteredListener { listener, informer }]);
         Self { informer: name, clusters: Clusters::One, listeners, resync }
@@ -107,7 +107,7 @@ impl Registration {
 
     /// Whether this thread runs one of the handler's own callbacks.
     fn is_inside(&self) -> bool {
-        self.listeners().any(|listener| calling::is_inside(listener.caller))
+        self.listeners().any(|listener| calling::is_inside(listener.owner))
     }
 
     /// The handler's name.
@@ -179,8 +179,8 @@ impl Registration {
     /// into a later one need not be delivered itself, and an event at which the handler panicked counts as delivered. For a stream, an
     /// event counts as delivered when the next one is requested. For a handler of a view, the wait covers all members.
     ///
-    /// The wait has no time limit; use `tokio::time::timeout`. A quiet server moves the version of the cache by bookmarks, about once
-    /// a minute. It costs nothing unless it is called.
+    /// The wait has no time limit; use `tokio::time::timeout`. On a quiet server, the version of the cache advances only by
+    /// bookmarks, about once a minute.
     ///
     /// Cancel safe.
     ///
@@ -228,9 +228,9 @@ impl Registration {
         try_join_all(self.listeners.iter().map(|registered| registered.caught_up_to(version))).await.map(drop)
     }
 
-    /// Waits until the handler has returned from the events of everything that the cache has at the time of the call.
+    /// Waits until the handler has returned from all events of changes that are in the cache at the time of the call.
     ///
-    /// It differs from [`caught_up_to`](Self::caught_up_to) in that the cache itself may lag behind the server: a write of the program
+    /// Unlike [`caught_up_to`](Self::caught_up_to), this method does not wait for a cache that lags behind the server: a write of the program
     /// is included only if the cache has it, as after [`wait_for_write`](crate::SharedInformer::wait_for_write). It compares no versions,
     /// so it also works for views of several clusters and for sources whose versions are not numbers. Before the first list it returns
     /// at once; [`synced`](Self::synced) waits for the first list.
@@ -348,7 +348,7 @@ impl RegisteredListener {
         let (informer, handler) = (Arc::clone(&listener.informer), Arc::clone(&listener.name));
         let reached = async {
             match self.informer.upgrade() {
-                Some(informer) => informer.reached(version).await,
+                Some(informer) => informer.wait_until_distributed(version).await,
                 None => Err(NotReached::Stopped),
             }
         };
@@ -367,7 +367,7 @@ impl RegisteredListener {
     }
 
     async fn caught_up(&self) -> Result<(), NotCaughtUp> {
-        let version = self.informer.upgrade().map(|informer| informer.distributed()).unwrap_or_default();
+        let version = self.informer.upgrade().map(|informer| informer.distributed_version()).unwrap_or_default();
         self.listener.backlog_delivered().await.map_err(|reason| self.not_caught_up(reason, version))
     }
 

@@ -18,7 +18,7 @@ pub(crate) enum ResyncRequest {
     Every(Duration),
 }
 
-/// How often an informer looks for handlers that are due; `None` means never.
+/// The period at which an informer checks which handlers are due for a resync; `None` means never.
 pub(super) struct CheckPeriod {
     period: Option<Duration>,
     default: Option<Duration>,
@@ -26,7 +26,7 @@ pub(super) struct CheckPeriod {
     is_fixed: bool,
 }
 
-/// When one handler is due.
+/// When one handler is due for a resync.
 pub(super) struct ResyncSchedule {
     period: Option<Duration>,
     next: Option<Instant>,
@@ -49,7 +49,7 @@ impl CheckPeriod {
         self.is_fixed = true;
     }
 
-    /// The period that a handler gets. Before the start, a request for a shorter period than all others shortens the check period.
+    /// Returns the period that a handler gets. Before the start, a request that is shorter than the check period shortens the check period.
     pub(super) fn grant(&mut self, request: ResyncRequest) -> Option<Duration> {
         let wanted = match request {
             ResyncRequest::InformerDefault => self.default,

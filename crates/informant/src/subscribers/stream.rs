@@ -21,7 +21,7 @@ use crate::{Event, event::CacheEvent, object::Erased};
 /// A stream of events, in order. It ends when the informer stops. Dropping it unregisters it.
 ///
 /// Events wait until the stream is polled, as they wait for a slow handler;
-/// [`coalesce_above`](crate::informer::Subscribe::coalesce_above) bounds how many.
+/// [`coalesce_above`](crate::informer::Subscribe::coalesce_above) limits their number.
 #[must_use = "a stream that is dropped receives no events"]
 pub struct EventStream<O> {
     events: AnyEventStream,
@@ -77,7 +77,7 @@ impl<O> EventStream<O> {
     /// # Ok(())
     /// # }
     /// ```
-    // Not an `async fn`: its future would not be `Unpin`, unlike that of `StreamExt::next`.
+    // This is not an `async fn`: the future of one is not `Unpin`, unlike the future of `StreamExt::next`.
     #[expect(clippy::should_implement_trait, reason = "it returns a future, as `StreamExt::next` does")]
     pub fn next(&mut self) -> impl Future<Output = Option<Event<O>>> + Send + Unpin + '_ {
         StreamExt::next(self)
@@ -103,7 +103,7 @@ impl AnyEventStream {
         if let Event::Synced = shared.event {
             self.listener.set_synced();
         }
-        let event = self.listener.received(shared)?.into_owned();
+        let event = self.listener.event_for_handler(shared)?.into_owned();
         self.listener.delivered.fetch_add(1, Ordering::Relaxed);
         Some(event)
     }
@@ -124,7 +124,7 @@ impl Stream for AnyEventStream {
         loop {
             // Other tasks must be able to run, also if there is always an event to read, or the filter hides all of them.
             ready!(pin!(consume_budget()).poll(context));
-            // The reader is done with the event before.
+            // The reader has finished with the previous event.
             self.listener.publish_progress();
             if let Some(shared) = self.claim() {
                 match self.receive(shared) {

@@ -48,20 +48,21 @@ pub(crate) enum WorkerKind {
 }
 
 impl Worker {
-    /// Calls a handler until its listener is closed; under `call_lock`, if workers of other informers call it too.
+    /// Creates a worker, which calls a handler until its listener is closed. If workers of other informers call the same handler, each holds
+    /// `call_lock` during a call.
     pub(crate) fn new(
         listener: Arc<Listener>,
         handler: AnyHandler,
         kind: WorkerKind,
         call_lock: Option<CallLock>,
     ) -> Self {
-        let (name, caller) = (Arc::clone(listener.name()), listener.caller);
+        let (name, owner) = (Arc::clone(listener.name()), listener.owner);
         let span = tracing::info_span!("handler", informer = &*listener.informer, handler = &*name);
-        let future = as_work_of(caller, deliver(listener, handler, call_lock)).instrument(span);
+        let future = as_work_of(owner, deliver(listener, handler, call_lock)).instrument(span);
         Self { name, kind, future: Box::pin(future) }
     }
 
-    /// The future to be spawned: the worker's own, or one that waits for the end of its thread. Fails if the thread cannot be started.
+    /// Returns the future to spawn: the worker's own, or one that waits for the end of its thread. Fails if the thread cannot be started.
     fn start(self, runtime: &Handle) -> Result<BoxFuture<'static, ()>, BoxFuture<'static, ()>> {
         match self.kind {
             WorkerKind::Task => Ok(self.future),
@@ -73,7 +74,7 @@ impl Worker {
 impl Workers {
     /// Sets the runtime; from now on, workers can be run.
     pub(crate) fn start(&self, runtime: &Handle) {
-        // An informer starts once.
+        // An informer starts only once, so this is the first value.
         let _ = self.runtime.set(runtime.clone());
     }
 
@@ -81,7 +82,7 @@ impl Workers {
         self.runtime.get().is_some()
     }
 
-    /// Runs a worker, after the start.
+    /// Runs a worker. Call it after [`start`](Self::start).
     pub(crate) fn run(&self, worker: Worker) {
         let started = match self.runtime.get() {
             Some(runtime) => worker.start(runtime).map(|future| (future, runtime)),
@@ -110,7 +111,7 @@ impl Workers {
     }
 }
 
-/// Panics of handlers are caught where they are called, so only a destructor can have panicked.
+/// Logs the panic of a worker. Panics of handlers are caught where they are called, so only a destructor can have panicked.
 fn log_panic(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && let Ok(panic) = error.try_into_panic()
@@ -119,14 +120,15 @@ fn log_panic(ended: Result<(), JoinError>) {
     }
 }
 
-/// Starts a thread that runs the future. Returns a future that waits for the end of the thread; the given one if there is no thread.
+/// Starts a thread that runs the future. Returns a future that waits for the end of the thread; if the thread cannot be started, the error
+/// is `future` itself.
 fn run_in_thread(
     name: &str,
     future: BoxFuture<'static, ()>,
     runtime: &Handle,
 ) -> Result<BoxFuture<'static, ()>, BoxFuture<'static, ()>> {
     let (ended, has_ended) = tokio::sync::oneshot::channel::<()>();
-    // Sent after the thread was started, so that it is still here if that fails.
+    // The future is sent after the thread was started, so that it can be returned if the start fails.
     let (sender, receiver) = mpsc::channel();
     let context = runtime.clone();
     let spawned = std::thread::Builder::new()
@@ -171,7 +173,7 @@ fn block_on(mut work: BoxFuture<'static, ()>) {
     }
 }
 
-/// Wakes a thread. Users' code may park the thread too and use up our `unpark`, so a flag records the wake-up.
+/// Wakes a thread. Users' code may park the thread, too, and so consume our `unpark`; so a flag records the wake-up.
 struct ThreadWaker {
     thread: Thread,
     is_woken: AtomicBool,

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use crate::{Cached, Key};
 
-/// Names an object of one of several clusters.
+/// The address of an object in a view of several clusters: the cluster and the key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClusterKey {
     /// The cluster.
@@ -14,7 +14,7 @@ pub struct ClusterKey {
 }
 
 impl ClusterKey {
-    /// Names an object of a cluster.
+    /// Creates the address of an object in a cluster.
     pub fn new(cluster: impl Into<Arc<str>>, key: Key) -> Self {
         Self { cluster: cluster.into(), key }
     }
@@ -39,7 +39,7 @@ pub trait Address: fmt::Display + sealed::Sealed + Sized {
     /// The cluster, if there are several.
     fn cluster(&self) -> Option<&Arc<str>>;
 
-    /// The address of a key in a cluster.
+    /// Creates the address of a key in a cluster.
     #[doc(hidden)]
     fn new(cluster: Option<&Arc<str>>, key: Key) -> Self;
 }

@@ -25,7 +25,7 @@ pub(crate) struct AnyView {
 /// An informer, and the cluster and namespace that it covers.
 #[derive(Clone)]
 pub(super) struct ViewMember {
-    /// `None` if the view is one of a single cluster.
+    /// `None` if the view covers a single cluster.
     pub(super) cluster: Option<Arc<str>>,
     /// `None` if the informer covers all namespaces.
     pub(super) namespace: Option<Arc<str>>,

@@ -22,7 +22,8 @@ use crate::{
 impl<O: 'static, A> View<O, A> {
     /// Registers a handler with all members, with default settings; see [`subscribe`](Self::subscribe) for others.
     ///
-    /// One member at a time calls it. `on_synced` is called once, when all members are synced; never, if one stops before. There is no
+    /// One member at a time calls it. `on_synced` is called once, when all members are synced; if a member stops before that, it is
+    /// never called. There is no
     /// order between the events of different members.
     ///
     /// # Errors

@@ -17,12 +17,12 @@ use crate::{
 };
 
 impl<O, A: Address> View<O, A> {
-    /// The object with a key: a [`Key`](crate::Key), or a [`ClusterKey`](crate::ClusterKey) in a view of several clusters.
+    /// The object with this address: a [`Key`](crate::Key) or, in a view of several clusters, a [`ClusterKey`](crate::ClusterKey).
     pub fn get(&self, address: &A) -> Option<Cached<O>> {
         self.view.informer_of(address)?.lister().get(address.key()).map(Cached::typed)
     }
 
-    /// The object with a key, or an error that names it.
+    /// The object with this address, or an error that names it.
     ///
     /// # Errors
     ///
@@ -30,7 +30,7 @@ impl<O, A: Address> View<O, A> {
     pub fn require(&self, address: &A) -> Result<Cached<O>, NotFound> {
         match self.view.informer_of(address) {
             Some(informer) => informer.lister().require(address.key()).map(Cached::typed),
-            None => Err(NotFound::elsewhere(Arc::clone(&self.view.name), address.cluster(), address.key())),
+            None => Err(NotFound::outside_view(Arc::clone(&self.view.name), address.cluster(), address.key())),
         }
     }
 
@@ -82,7 +82,7 @@ impl<O, A> View<O, A> {
         self.select_in("", selector)
     }
 
-    /// The objects that have a value in an index that all members have.
+    /// The objects for which the index function returns this value. All members must have the index.
     ///
     /// # Errors
     ///
@@ -138,13 +138,13 @@ pub struct ViewIndex<O, V = String> {
 }
 
 impl<O, V> ViewIndex<O, V> {
-    /// The objects that have a value, in no order.
+    /// The objects for which the index function returns this value, in no order.
     pub fn get<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> Vec<Cached<O>> {
         let text = value.text();
         Cached::all_typed(self.indexes.iter().flat_map(|index| index.get(&*text)).collect())
     }
 
-    /// The number of objects that have a value.
+    /// The number of objects for which the index function returns this value.
     pub fn count<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> usize {
         let text = value.text();
         self.indexes.iter().map(|index| index.count(&*text)).sum()
@@ -155,7 +155,7 @@ impl<O, V> ViewIndex<O, V> {
         each_once(self.indexes.iter().flat_map(Index::values))
     }
 
-    /// A lookup of a value, to be combined with lookups in other indexes; see [`View::by_indexes`].
+    /// Returns a lookup of a value, to be combined with lookups in other indexes; see [`View::by_indexes`].
     pub fn lookup<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> Lookup {
         Lookup::from((self.name(), &*value.text()))
     }

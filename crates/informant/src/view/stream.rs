@@ -13,7 +13,7 @@ use crate::{Event, Registration, object::Erased, subscribers::AnyEventStream};
 
 /// A stream of the events of all members of a view. The events of one member are in order.
 ///
-/// It returns [`Event::Synced`] once, after the initial adds of all members; never, if a member stops before. The stream ends when all
+/// It returns [`Event::Synced`] once, after the initial adds of all members. If a member stops before that, the stream never returns it. The stream ends when all
 /// members have stopped. Dropping it ends the subscription.
 #[must_use = "dropping the stream ends the subscription"]
 pub struct ViewStream<O> {
@@ -67,7 +67,7 @@ impl<O> ViewStream<O> {
     /// # Ok(())
     /// # }
     /// ```
-    // Not an `async fn`: its future would not be `Unpin`, unlike that of `StreamExt::next`.
+    // This is not an `async fn`: the future of one is not `Unpin`, unlike the future of `StreamExt::next`.
     #[expect(clippy::should_implement_trait, reason = "it returns a future, as `StreamExt::next` does")]
     pub fn next(&mut self) -> impl Future<Output = Option<Event<O>>> + Send + Unpin + '_ {
         StreamExt::next(self)

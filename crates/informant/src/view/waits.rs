@@ -49,7 +49,7 @@ impl<O, A> View<O, A> {
         self.status().iter().filter_map(InformerStatus::problem).collect()
     }
 
-    /// The objects of all members that exist but cannot be read.
+    /// The objects of all members that exist but cannot be decoded or transformed.
     pub fn quarantined(&self) -> Vec<Quarantined> {
         self.view.informers().flat_map(AnyInformer::quarantined).collect()
     }
@@ -76,7 +76,7 @@ impl<O, A> View<O, A> {
 }
 
 impl<O, A: Address> View<O, A> {
-    /// Waits until the cache of the member that covers an object has this version of it, or a newer one; see
+    /// Waits until the cache of the member that covers an object shows this version of the object, or a newer one; see
     /// [`SharedInformer::wait_for`](crate::SharedInformer::wait_for).
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl<O, A: Address> View<O, A> {
 }
 
 impl<O> View<O> {
-    /// Waits until the cache of the member that covers an object has it as a write returned it, or in a newer state; see
+    /// Waits until the cache of the member that covers an object shows the object as a write returned it, or in a newer state; see
     /// [`SharedInformer::wait_for_write`](crate::SharedInformer::wait_for_write). In a view of several clusters, call this on the view of the
     /// [cluster](View::cluster) that was written to.
     ///

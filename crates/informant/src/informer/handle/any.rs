@@ -55,8 +55,8 @@ impl AnyInformer {
         let (begin, begun) = oneshot::channel::<BoxFuture<'static, ()>>();
         let mut phase = core.phase.lock();
         let Some(settings) = phase.start() else { return false };
-        // Spawned with the change of the phase, so that `stop` awaits the task. Its work begins without the lock: starting runs and drops
-        // users' code.
+        // The task is spawned while the phase is locked, so that `stop` awaits the task. The work of the task begins after the lock is
+        // released: starting runs and drops users' code.
         let task = runtime.spawn(async {
             if let Ok(work) = begun.await {
                 work.await;

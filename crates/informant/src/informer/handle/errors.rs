@@ -120,7 +120,7 @@ impl SyncErrors {
         Self { informers: 0, errors: Vec::new(), is_stopped: true }
     }
 
-    /// The error without its members.
+    /// The text of the error without the errors of single informers.
     pub(crate) fn headline(&self) -> String {
         let Self { informers, errors, is_stopped } = self;
         let are = if errors.len() == 1 { "is" } else { "are" };
@@ -172,7 +172,7 @@ pub enum WaitError {
         informer: Arc<str>,
         /// Which object.
         key: Key,
-        /// The reason why it cannot be read.
+        /// The reason why it cannot be decoded or transformed.
         source: Arc<DecodeError>,
     },
     /// The versions are not numbers, so they have no order.
@@ -261,7 +261,7 @@ pub struct StopErrors {
 }
 
 impl StopErrors {
-    /// The error without its members.
+    /// The text of the error without the errors of single informers.
     pub(crate) fn headline(&self) -> String {
         match self.errors.len() {
             1 => "1 informer has not stopped".to_owned(),
@@ -270,22 +270,22 @@ impl StopErrors {
     }
 }
 
-/// Several errors with their causes, in one line.
+/// Formats several errors with their causes, in one line.
 fn list<E: Error + 'static>(errors: &[E]) -> String {
     errors.iter().map(|error| Chain(error).to_string()).collect::<Vec<_>>().join("; ")
 }
 
-/// A version of the cache.
+/// Formats the version of the cache.
 fn cache_version(cache: Option<&ResourceVersion>) -> String {
     cache.map_or_else(|| "no version yet".to_owned(), |version| format!("version {version}"))
 }
 
-/// The reason why an informer stopped by itself, if it did.
+/// Formats the reason why an informer stopped by itself, if it did.
 fn crash_cause(crash: Option<&str>) -> String {
     crash.map(|crash| format!(": {}", OneLine(crash))).unwrap_or_default()
 }
 
-/// The number of objects that were received, if any, or that no request failed either.
+/// Formats the progress of a list: the number of received objects; or, if there is none and no request failed, that the server has sent nothing.
 fn received(objects: usize, has_failed: bool) -> String {
     match (objects, has_failed) {
         (0, true) => String::new(),
@@ -294,7 +294,7 @@ fn received(objects: usize, has_failed: bool) -> String {
     }
 }
 
-/// The handlers whose callbacks are still running.
+/// Formats the names of the handlers whose callbacks are still running.
 fn running(handlers: &[Arc<str>]) -> String {
     match handlers {
         [] => "an index function or a callback of the reflector is still running".to_owned(),

@@ -37,7 +37,7 @@ impl Serialize for InformerStatus {
     }
 }
 
-/// As an object with the problem's `type`, its own fields, and its text as `message`: see [JSON](InformerStatus#json).
+/// Writes an object with the problem's `type`, its own fields, and its text as `message`: see [JSON](InformerStatus#json).
 impl Serialize for Problem {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let name = match self {
@@ -69,7 +69,7 @@ impl Serialize for Problem {
     }
 }
 
-/// Without the bytes of the object: `{"key", "uid", "version", "error", "age_seconds"}`.
+/// Omits the bytes of the object: `{"key", "uid", "version", "error", "age_seconds"}`.
 impl Serialize for Quarantined {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { key, uid, version, error, json: _, at } = self;

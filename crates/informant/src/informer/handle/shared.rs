@@ -74,7 +74,7 @@ pub struct SharedInformer<O> {
     object_type: PhantomData<fn(O) -> O>,
 }
 
-/// The phase that an informer is in. As JSON in lower case: `"running"`.
+/// The phase that an informer is in. Its JSON is the name in lower case: `"running"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -117,7 +117,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         InformerBuilder::from_any(AnyInformerBuilder::new(Reflector::builder(source).into_any()))
     }
 
-    /// Returns a builder for an informer whose source delivers [ready objects](crate::listwatch::Item::new), which can be of any type.
+    /// Returns a builder for an informer whose source delivers [decoded objects](crate::listwatch::Item::new), which can be of any type.
     pub fn of_decoded_objects(source: impl ListWatch<O>) -> InformerBuilder<O> {
         InformerBuilder::from_any(AnyInformerBuilder::new(Reflector::of_decoded_objects(source).into_any()))
     }
@@ -313,7 +313,8 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// If the time limit passes, the server's history changes, the informer stops, or the versions cannot be compared.
+    /// If the time limit passes, the informer stops, the versions cannot be compared, or the server's history changes: after a backup was
+    /// restored, the server gives the same versions to other changes.
     pub async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
         self.informer.caught_up_to(version, within).await
     }
@@ -353,8 +354,8 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         written: &impl kube::Resource,
         within: Duration,
     ) -> Result<Option<Cached<O>>, WaitError> {
-        let not_written = || WaitError::MissingNameOrVersion { informer: Arc::clone(self.name()) };
-        let Identity { key, version, .. } = Identity::of_written(written).ok_or_else(not_written)?;
+        let missing_name_or_version = || WaitError::MissingNameOrVersion { informer: Arc::clone(self.name()) };
+        let Identity { key, version, .. } = Identity::of_written(written).ok_or_else(missing_name_or_version)?;
         self.wait_for(&key, &version, within).await
     }
 
@@ -401,8 +402,8 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// Waits until the cached state of one object satisfies a condition, and returns this state. The condition receives `None` if the
     /// object does not exist, and is first called when the informer is [synced](Self::synced).
     ///
-    /// The condition is called with the current state and after later changes of the cache. It need not see every state: of two changes
-    /// in quick succession, it may see only the second one.
+    /// The condition is called with the current state and after later changes of the cache. It need not see every state: if two changes
+    /// follow quickly, it may see only the second one.
     ///
     /// ```
     /// use std::time::Duration;
@@ -450,8 +451,9 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         Ok(self.informer.wait_until(key, condition, within).await?.map(Cached::typed))
     }
 
-    /// Waits until the deletion of this incarnation of an object has been applied to the cache. `deleted` is any state of the
-    /// incarnation, such as the one that the delete request returned.
+    /// Waits until the deletion of an object has been applied to the cache. `deleted` is the identity of any state of the object before its
+    /// deletion, for example of the state that the delete request returned. A new object with the same name has another uid; the call does
+    /// not wait for its deletion.
     ///
     /// # Errors
     ///

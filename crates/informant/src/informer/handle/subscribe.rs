@@ -57,7 +57,7 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "no handler is registered before `handler`, `blocking_handler`, `stream`, or `register` after callbacks"]
+#[must_use = "nothing is registered yet: call `handler`, `blocking_handler` or `stream`; or set callbacks and call `register`"]
 pub struct Subscribe<'a, O, T = SharedInformer<O>> {
     /// An informer or a view.
     pub(crate) target: &'a T,
@@ -112,13 +112,13 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     /// [`FactoryBuilder::resync_every`](crate::factory::FactoryBuilder::resync_every).
     ///
     /// The period is at least a second, and is rounded up to a multiple of the period at which the informer checks for due resyncs.
-    /// Before the start, a shorter period than all others shortens that one. A handler with a period also receives the unchanged objects
-    /// of a relist. Default: the informer's period.
+    /// If the informer has not started, and this period is shorter than the periods of all other handlers, the informer checks as often as this
+    /// period requires. A handler with a period also receives the unchanged objects of a relist. Default: the informer's period.
     ///
-    /// While `Resynced` events of one replay still wait for the handler, further replays are skipped, and counted in
-    /// [`resyncs_skipped`](crate::subscribers::HandlerStatus::resyncs_skipped). So at most one replay waits for a handler that is slower than
-    /// its period, and changes never wait behind several. Events that [`coalesce_above`](Self::coalesce_above) has combined with
-    /// changes count as delivered.
+    /// While `Resynced` events of one resync still wait for the handler, further resyncs are skipped, and counted in
+    /// [`resyncs_skipped`](crate::subscribers::HandlerStatus::resyncs_skipped). So at most one resync waits for a handler that is slower than
+    /// its period, and changes never wait behind several resyncs. A `Resynced` event that [`coalesce_above`](Self::coalesce_above) has merged
+    /// into a change of the same object no longer counts as waiting.
     pub fn resync_every(mut self, period: Duration) -> Self {
         self.options.resync = ResyncRequest::Every(period);
         self
@@ -131,7 +131,7 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     }
 
     /// Coalesces the waiting events of each object when more than this many events wait: the handler receives the newest state without
-    /// those in between, and at most two events of each object wait. Default: no limit, every event is delivered.
+    /// the states in between, and at most two events of each object wait. Default: no limit, every event is delivered.
     pub fn coalesce_above(mut self, events: usize) -> Self {
         self.options.policy = BufferPolicy::Coalesce { above: events };
         self
@@ -183,34 +183,35 @@ impl AnyInformer {
         call_lock: Option<CallLock>,
     ) -> Result<Registration, AddHandlerError> {
         let make_worker = |listener| Some(Worker::new(listener, handler, kind, call_lock));
-        self.join(options, make_worker).map(|(_, registration)| registration)
+        self.register_listener(options, make_worker).map(|(_, registration)| registration)
     }
 
     /// Registers a stream.
     pub(crate) fn add_stream(&self, mut options: SubscribeOptions) -> Result<AnyEventStream, AddHandlerError> {
         options.set_default_name("stream".into());
-        let (listener, registration) = self.join(options, |_| None)?;
+        let (listener, registration) = self.register_listener(options, |_| None)?;
         Ok(AnyEventStream::new(listener, registration))
     }
 
-    fn join(
+    /// Registers the listener of a handler or stream. `make_worker` returns `None` for a stream, which has no worker.
+    fn register_listener(
         &self,
         options: SubscribeOptions,
         make_worker: impl FnOnce(Arc<Listener>) -> Option<Worker>,
     ) -> Result<(Arc<Listener>, Registration), AddHandlerError> {
         let SubscribeOptions { name, filter, resync, policy } = options;
         let (core, name) = (self.core(), name.unwrap_or_default());
-        // Kept outside, so that a handler that is refused is not dropped under the lock.
-        let mut given = Some((filter, make_worker));
-        let joined = core.with_apply_lock(|processor| {
+        // Owned by this function: if the informer refuses the handler, it is dropped after the lock is released.
+        let mut not_yet_registered = Some((filter, make_worker));
+        let registered = core.with_apply_lock(|processor| {
             if processor.is_closed() || core.phase.lock().is_stopping() {
                 return None;
             }
-            let (filter, make_worker) = given.take()?;
-            let make = |caller| Listener::new(caller, core.unique(name), Arc::clone(&core.name), policy, filter);
-            let (listener, granted) = processor.join(make, resync, core.lister.list(), Instant::now());
-            core.register(Arc::clone(&listener), processor);
-            // Under the same lock, so that the worker neither starts after the stop nor is missed by the start.
+            let (filter, make_worker) = not_yet_registered.take()?;
+            let make = |owner| Listener::new(owner, core.unique_name(name), Arc::clone(&core.name), policy, filter);
+            let (listener, resync_period) = processor.add_listener(make, resync, core.lister.list(), Instant::now());
+            core.add_listener(Arc::clone(&listener), processor);
+            // Still under the apply lock: otherwise the informer's start could miss this worker, or the worker could start after the stop.
             if let Some(worker) = make_worker(Arc::clone(&listener)) {
                 listener.set_worker(worker);
             }
@@ -219,18 +220,18 @@ impl AnyInformer {
             {
                 core.workers.run(worker);
             }
-            Some((listener, granted))
+            Some((listener, resync_period))
         });
-        drop(given);
-        // Drops the listeners that have ended.
+        drop(not_yet_registered);
+        // `listeners` also removes ended listeners from its list. That is the purpose of this call; its result is not needed.
         drop(core.listeners());
         let informer = || Arc::clone(&core.name);
-        let (listener, granted) = match joined {
-            Ok(Some(joined)) => joined,
+        let (listener, resync_period) = match registered {
+            Ok(Some(registered)) => registered,
             Ok(None) => return Err(AddHandlerError::Stopped { informer: informer() }),
             Err(InsideApplyLock) => return Err(AddHandlerError::InsideIndexFunction { informer: informer() }),
         };
-        if let (ResyncRequest::Every(wanted), None) = (resync, granted)
+        if let (ResyncRequest::Every(wanted), None) = (resync, resync_period)
             && !wanted.is_zero()
         {
             warn!(
@@ -241,7 +242,7 @@ impl AnyInformer {
             );
         }
         let informer: Weak<Core> = Arc::downgrade(core);
-        let registration = Registration::new(Arc::clone(&listener), informer, granted);
+        let registration = Registration::new(Arc::clone(&listener), informer, resync_period);
         Ok((listener, registration))
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! - **In:** a version, a key and version, the identity of a deleted object, or a key and a condition; a time limit.
 //! - **Out:** the cached object, or the reason why the wait ended without it.
-//! - **Knows nothing of:** how a user's handle looks.
+//! - **Knows nothing of:** the type of the objects.
 
 use std::{
     cmp::Ordering,
@@ -20,7 +20,7 @@ use crate::{
     informer::pipeline::Core,
     listwatch::Quarantined,
     object::{Erased, Identity},
-    subscribers::{NotReached, ReachedVersion},
+    subscribers::{CacheProgress, NotReached},
 };
 
 impl AnyInformer {
@@ -40,11 +40,11 @@ impl AnyInformer {
         let wait = Wait::new(core, WaitTarget::Object(key.clone(), version.clone()), within);
         wait.until(|| {
             // The cache will not show an object that cannot be decoded, unless it changes again.
-            let unreadable = wait.unreadable(key);
-            if let Some(bad) = &unreadable
-                && (bad.version.is_empty() || wait.is_at_least(&bad.version, version)?)
+            let quarantined = wait.quarantined(key);
+            if let Some(object) = &quarantined
+                && (object.version.is_empty() || wait.is_at_least(&object.version, version)?)
             {
-                return Err(wait.cannot_read(key, bad));
+                return Err(wait.quarantined_error(key, object));
             }
             if let Some(object) = core.lister.get(key)
                 && !object.version().is_empty()
@@ -52,10 +52,10 @@ impl AnyInformer {
             {
                 return Ok(Some(Some(object)));
             }
-            // The reached version is read first: the object that is read after it is at least as new.
-            match (wait.has_reached(version)?, unreadable) {
-                (true, Some(bad)) => Err(wait.cannot_read(key, &bad)),
-                (true, None) if wait.is_certain()? => Ok(Some(core.lister.get(key))),
+            // Checks the reached version, and reads the object again afterwards: its state then includes all changes up to `version`.
+            match (wait.has_reached(version)?, quarantined) {
+                (true, Some(object)) => Err(wait.quarantined_error(key, &object)),
+                (true, None) if wait.has_applied_released_objects()? => Ok(Some(core.lister.get(key))),
                 (true, None) | (false, _) => Ok(None),
             }
         })
@@ -74,8 +74,8 @@ impl AnyInformer {
             let is_same_incarnation = |uid: &Uid| deleted.may_be_same_incarnation(uid);
             let is_cached = core.lister.get(&deleted.key).is_some_and(|object| is_same_incarnation(object.uid()));
             // A quarantined object still exists.
-            let is_there = is_cached || wait.unreadable(&deleted.key).is_some_and(|bad| is_same_incarnation(&bad.uid));
-            Ok((!is_there && wait.is_certain()?).then_some(()))
+            let exists = is_cached || wait.quarantined(&deleted.key).is_some_and(|it| is_same_incarnation(&it.uid));
+            Ok((!exists && wait.has_applied_released_objects()?).then_some(()))
         })
         .await
     }
@@ -95,14 +95,14 @@ impl AnyInformer {
             }
             let object = core.lister.get(key);
             // A quarantined object exists, although the cache may not have it.
-            if object.is_none() && (wait.unreadable(key).is_some() || !wait.is_certain()?) {
+            if object.is_none() && (wait.quarantined(key).is_some() || !wait.has_applied_released_objects()?) {
                 return Ok(None);
             }
             Ok(condition(object.as_ref()).then_some(object))
         });
-        match (waited.await, wait.unreadable(key)) {
+        match (waited.await, wait.quarantined(key)) {
             // The object may have satisfied the condition on the server.
-            (Err(WaitError::TimedOut { .. }), Some(bad)) => Err(wait.cannot_read(key, &bad)),
+            (Err(WaitError::TimedOut { .. }), Some(object)) => Err(wait.quarantined_error(key, &object)),
             (waited, _) => waited,
         }
     }
@@ -115,11 +115,12 @@ impl Core {
     }
 }
 
-impl ReachedVersion for Core {
-    fn reached<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), NotReached>> {
+impl CacheProgress for Core {
+    fn wait_until_distributed<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), NotReached>> {
         Box::pin(async move {
             let reached = self.caught_up_to(version, Duration::MAX).await;
-            // The version is visible before the events are distributed, while `apply_lock` is held. An error means that an index function waits.
+            // The cache shows the version before the events up to it are distributed; `apply_lock` is held until they are. Taking the lock waits
+            // for that. It fails only inside an index function; then the call returns without waiting.
             let _ = self.with_apply_lock(|_| ());
             reached.map_err(|error| match error {
                 WaitError::HistoryChanged { .. } => NotReached::HistoryChanged,
@@ -134,7 +135,7 @@ impl ReachedVersion for Core {
         })
     }
 
-    fn distributed(&self) -> ResourceVersion {
+    fn distributed_version(&self) -> ResourceVersion {
         let version = self.version().unwrap_or_default();
         let _ = self.with_apply_lock(|_| ());
         version
@@ -156,7 +157,7 @@ impl<'a> Wait<'a> {
         Self { core, awaited, within, history_changes }
     }
 
-    /// A wait that a history change does not end: a restored object can satisfy the condition, too.
+    /// Creates a wait that goes on after a history change: an object of the restored backup can satisfy the condition, too.
     fn for_condition(core: &'a Core, key: Key, within: Duration) -> Self {
         Self { core, awaited: WaitTarget::Condition(key), within, history_changes: None }
     }
@@ -204,7 +205,7 @@ impl<'a> Wait<'a> {
     fn has_reached(&self, version: &ResourceVersion) -> Result<bool, WaitError> {
         match self.core.version().filter(|reached| !reached.is_empty()) {
             Some(reached) => self.is_at_least(&reached, version),
-            // There is no reached version yet. A version that cannot be compared with itself can never be compared: an error.
+            // There is no reached version yet. Comparing the version with itself returns the error at once if the version is not a number.
             None => self.is_at_least(version, version).map(|_| false),
         }
     }
@@ -217,21 +218,22 @@ impl<'a> Wait<'a> {
     }
 
     /// The quarantined state of the object, if it is in quarantine.
-    fn unreadable(&self, key: &Key) -> Option<Quarantined> {
+    fn quarantined(&self, key: &Key) -> Option<Quarantined> {
         self.core.started.get()?.reflector.quarantined_object(key)
     }
 
-    /// Whether the cache has reached the version at which objects were last released from quarantine. The source is ahead of the cache, so
-    /// before that an object may be in neither of them.
-    fn is_certain(&self) -> Result<bool, WaitError> {
-        let released = self.core.started.get().and_then(|started| started.reflector.released());
+    /// Whether the cache has reached the version at which objects last left the quarantine. The reflector removes an object from the
+    /// quarantine before the cache contains it. Until the cache has reached that version, an object may exist without being in the
+    /// quarantine or the cache.
+    fn has_applied_released_objects(&self) -> Result<bool, WaitError> {
+        let released = self.core.started.get().and_then(|started| started.reflector.released_version());
         match released.filter(|released| !released.is_empty()) {
             Some(released) => self.has_reached(&released),
             None => Ok(true),
         }
     }
 
-    fn cannot_read(&self, key: &Key, bad: &Quarantined) -> WaitError {
-        WaitError::Quarantined { informer: self.informer(), key: key.clone(), source: Arc::clone(&bad.error) }
+    fn quarantined_error(&self, key: &Key, object: &Quarantined) -> WaitError {
+        WaitError::Quarantined { informer: self.informer(), key: key.clone(), source: Arc::clone(&object.error) }
     }
 }

@@ -18,9 +18,9 @@ use crate::{
 /// The settings of an informer that decide how changes are applied.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ApplyOptions {
-    /// An object that was deleted and created again while the watch was down is one update, not a delete and an add.
+    /// Whether an object that was deleted and created again while the watch was down is one update, not a delete and an add.
     pub(crate) recreated_as_update: bool,
-    /// Objects with the same uid and version are treated as equal.
+    /// Whether objects with the same uid and version are treated as equal.
     pub(crate) trusts_versions: bool,
 }
 
@@ -49,12 +49,13 @@ pub(crate) fn apply(
         for (position, delta) in item.deltas().iter().enumerate() {
             match delta {
                 Delta::Deleted(deleted) => writes.remove(deleted.key().clone()),
-                Delta::Replaced(object) | Delta::Sync(object) if position == 0 => match stored(lister, object, options)
-                {
-                    // A listed object that the cache holds in the same state is not written and not indexed again.
-                    Some(stored) => writes.keep(stored),
-                    None => writes.upsert(object.clone()),
-                },
+                Delta::Replaced(object) | Delta::Sync(object) if position == 0 => {
+                    match find_same(lister, object, options) {
+                        // A listed object that the cache holds in the same state is not written and not indexed again.
+                        Some(stored) => writes.keep(stored),
+                        None => writes.upsert(object.clone()),
+                    }
+                }
                 Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
                     writes.upsert(object.clone());
                 }
@@ -71,7 +72,7 @@ pub(crate) fn apply(
 }
 
 /// Returns the cached object if it is in the same state as this one.
-fn stored(lister: &Lister<Erased>, object: &Cached<Erased>, options: ApplyOptions) -> Option<Cached<Erased>> {
+fn find_same(lister: &Lister<Erased>, object: &Cached<Erased>, options: ApplyOptions) -> Option<Cached<Erased>> {
     lister
         .get(object.key())
         .filter(|stored| Cached::ptr_eq(stored, object) || (options.trusts_versions && stored.is_same_state(object)))
@@ -131,7 +132,7 @@ impl Outcome {
                     Delta::Deleted(deleted) if last.identity().may_be_same_incarnation(deleted.object().uid()) => {
                         deleted.clone()
                     }
-                    // The deleted state is of another incarnation, so the delete of the cached one was missed.
+                    // The deleted state is of another incarnation, so the delete of the cached incarnation was missed.
                     Delta::Deleted(_) | Delta::Added(_) | Delta::Updated(_) | Delta::Replaced(_) | Delta::Sync(_) => {
                         Deleted::Missed { last_known: last.clone() }
                     }

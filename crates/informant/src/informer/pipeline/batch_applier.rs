@@ -42,7 +42,7 @@ impl Ticks {
 
     /// Advances past the ticks that are due, and returns the scheduled time of the last one. Listeners are due according to that time and
     /// not to the current time: the task may wake up late, and the next tick would then come too early for them.
-    fn pass(&mut self, now: Instant) -> Instant {
+    fn advance(&mut self, now: Instant) -> Instant {
         let mut last = self.next;
         while self.next <= now {
             last = self.next;
@@ -57,21 +57,21 @@ impl BatchApplier {
     pub(super) fn apply(&mut self, batch: Batch<Erased>) {
         let begun = Clock::now();
         let core = &*self.core;
-        core.metrics.taken(batch.items().len());
+        core.metrics.record_taken(batch.items().len());
         let version = batch.version().cloned();
         let options = self.options;
         let history_changed = batch.history_changed();
         let mut batch = Some(batch);
         let done = core.with_apply_lock(|processor| {
             let batch = batch.take()?;
-            // Counted before the new objects are visible, for waits that began before, and again afterwards, for waits that begin meanwhile:
-            // no wait returns a version that it found in the other history.
+            // Counts the history change before the new objects are visible, for waits that began earlier, and again afterwards, for waits
+            // that begin meanwhile: no wait returns a version that it found in the other history.
             if history_changed {
                 core.history_changes.fetch_add(1, Ordering::AcqRel);
             }
             let mut outcome = apply(&batch, &core.indexer, &core.lister, options);
             let initial = processor.distribute(std::mem::take(&mut outcome.initial));
-            // Holds the last reference to objects that were superseded in the queue; dropped after the lock is released.
+            // `processed` may hold the last references to objects that newer changes have replaced; it is dropped after the lock is released.
             let (processed, waiting) = batch.acknowledge_returning_items();
             if !core.is_synced() && self.queue.is_synced() {
                 // Set before handlers receive the event, because they may call `is_synced`.
@@ -93,23 +93,23 @@ impl BatchApplier {
         }
         core.cache_changed.notify_waiters();
         if let Ok(Some((outcome, waiting, processed, distributed))) = done {
-            core.metrics.batch(begun.elapsed(), outcome.tally, outcome.index_panics);
-            core.metrics.levels(waiting, outcome.objects, version.as_ref());
+            core.metrics.record_batch(begun.elapsed(), outcome.tally, outcome.index_panics);
+            core.metrics.record_levels(waiting, outcome.objects, version.as_ref());
             core.drop_catching_panics([processed]);
             core.drop_catching_panics(distributed);
         }
         if let Some(batch) = batch {
-            // An index function polls the runtime, and with it this task; the batch is retried later.
+            // An index function runs the runtime, and so polls this task while the lock is held; the batch is retried later.
             error!(
                 informer = &*core.name,
                 "an index function runs the informer's runtime, which it must not; retrying the batch"
             );
             batch.requeue();
         }
-        core.metrics.confirmed(core.confirmed_age());
+        core.metrics.record_confirmed(core.confirmed_age());
     }
 
-    /// Returns the time at which the next resync is checked, if any listener wants resyncs.
+    /// Returns the time of the next check for due resyncs, if any listener resyncs.
     pub(super) fn next_tick(&self) -> Option<Instant> {
         self.ticks.as_ref().map(|ticks| ticks.next)
     }
@@ -117,7 +117,7 @@ impl BatchApplier {
     /// Replays the cache to the listeners that are due for a resync.
     pub(super) fn resync_due(&mut self, now: Instant) {
         let Some(ticks) = self.ticks.as_mut().filter(|ticks| ticks.next <= now) else { return };
-        let tick = ticks.pass(now);
+        let tick = ticks.advance(now);
         let core = &*self.core;
         if !core.is_synced() {
             return;

@@ -28,7 +28,7 @@ use crate::{
     panics,
     queue::Queue,
     store::{Indexer, Lister},
-    subscribers::{Caller, CloseReason, Listener, SharedProcessor, Workers, do_as},
+    subscribers::{CloseReason, Listener, SharedProcessor, WorkOwner, Workers, run_as_work_of},
 };
 
 /// The state of one informer that its handles, its task and its listeners' registrations share.
@@ -43,8 +43,8 @@ pub(crate) struct Core {
     /// Held while a batch is applied to the cache and its events are distributed, and while a listener is added: so each listener
     /// receives every change exactly once.
     ///
-    /// Index functions run while the lock is held. One that takes the lock again would wait for itself; the lock is reentrant, so the
-    /// cell detects this and `with_apply_lock` returns [`InsideApplyLock`].
+    /// Index functions run while the lock is held. An index function that takes the lock again would wait for itself. So the lock is reentrant:
+    /// the cell detects the second borrow, and `with_apply_lock` returns [`InsideApplyLock`].
     apply_lock: ReentrantMutex<RefCell<SharedProcessor>>,
     /// Unique among all informers of the process.
     pub(crate) id: u64,
@@ -60,15 +60,15 @@ pub(crate) struct Core {
     phase_changed: Notify,
     /// Completes when the informer's task has ended; set when the phase becomes `Running`.
     pub(crate) task: OnceLock<Shared<BoxFuture<'static, ()>>>,
-    /// Set by the start. Not part of the phase: it is read for each batch, without a lock, and the status shows it after the stop too.
+    /// Set by the start. It is not part of the phase, because it is read for each batch, without a lock, and the status shows it after the stop too.
     pub(crate) started: OnceLock<Started>,
-    /// Whether the first list has been applied to the cache. Not part of the phase: it is read for each batch, without a lock, and stays
-    /// true after the stop.
+    /// Whether the first list has been applied to the cache. It is not part of the phase, because it is read for each batch, without a lock,
+    /// and stays true after the stop.
     is_synced: AtomicBool,
     fails_fast: bool,
     /// Notified after each cache write, after each list error that retrying cannot fix, and once when the informer stops.
     pub(crate) cache_changed: Notify,
-    /// Changes before and after each relist of a changed history is applied to the cache.
+    /// Incremented before and after each relist of a changed history is applied to the cache.
     pub(crate) history_changes: AtomicU64,
 }
 
@@ -109,16 +109,16 @@ impl Core {
         }
     }
 
-    /// Returns the caller under which the informer's own code runs.
-    pub(crate) fn caller(&self) -> Caller {
-        Caller { informer: self.id, listener: None }
+    /// Returns the owner of the informer's own work: index functions and callbacks of its reflector.
+    pub(crate) fn work_owner(&self) -> WorkOwner {
+        WorkOwner { informer: self.id, listener: None }
     }
 
     /// Runs `act` while the lock `apply_lock` is held.
     pub(crate) fn with_apply_lock<R>(&self, act: impl FnOnce(&mut SharedProcessor) -> R) -> Result<R, InsideApplyLock> {
         let apply_lock = self.apply_lock.lock();
         let mut processor = apply_lock.try_borrow_mut().map_err(|_| InsideApplyLock)?;
-        let result = do_as(self.caller(), || act(&mut processor));
+        let result = run_as_work_of(self.work_owner(), || act(&mut processor));
         let removed = processor.take_removed();
         drop(processor);
         drop(apply_lock);
@@ -132,7 +132,7 @@ impl Core {
         let apply_lock = self.apply_lock.lock();
         // An error means that an index function makes the call: the indexer then panics with a message that explains it.
         let _processor = apply_lock.try_borrow_mut();
-        do_as(self.caller(), || add(&self.indexer))
+        run_as_work_of(self.work_owner(), || add(&self.indexer))
     }
 
     /// Drops values that hold users' code, one by one; a panic of a destructor is logged. Call it without a lock.
@@ -150,13 +150,13 @@ impl Core {
         *self.check_period.lock()
     }
 
-    /// Adds a listener that has joined `processor`.
-    pub(crate) fn register(&self, listener: Arc<Listener>, processor: &SharedProcessor) {
+    /// Adds a listener, which `processor` has already, to the list.
+    pub(crate) fn add_listener(&self, listener: Arc<Listener>, processor: &SharedProcessor) {
         self.listeners.lock().push(listener);
         *self.check_period.lock() = processor.check_period();
     }
 
-    /// Returns the listeners whose worker has not finished.
+    /// Returns the listeners whose worker has not finished. Removes the others from the list.
     pub(crate) fn listeners(&self) -> Vec<Arc<Listener>> {
         let mut listeners = self.listeners.lock();
         let ended: Vec<_> = listeners.extract_if(.., |listener| listener.has_ended()).collect();
@@ -172,7 +172,7 @@ impl Core {
     }
 
     /// Returns the name, with a number appended if another listener has it.
-    pub(crate) fn unique(&self, name: Arc<str>) -> Arc<str> {
+    pub(crate) fn unique_name(&self, name: Arc<str>) -> Arc<str> {
         let listeners = self.listeners.lock();
         let is_taken =
             |name: &str| listeners.iter().any(|listener| **listener.name() == *name && !listener.is_closed());
@@ -196,7 +196,7 @@ impl Core {
     /// fail fast or has stopped.
     pub(crate) fn permanent_failure(&self) -> Option<Arc<ListWatchError>> {
         let started = self.started.get().filter(|_| self.fails_fast && !self.phase.lock().is_closed())?;
-        started.reflector.look(|status| {
+        started.reflector.with_status(|status| {
             // In any other activity a new attempt is in progress, so the last error may not apply any more.
             let Activity::BackingOff { because, .. } = &status.activity else { return None };
             (!because.is_transient()).then(|| Arc::clone(because))
@@ -209,7 +209,7 @@ impl Core {
 
     /// Returns the time since the server last confirmed that the cache is current.
     pub(crate) fn confirmed_age(&self) -> Option<Duration> {
-        let confirmed = self.started.get()?.reflector.look(|status| status.confirmed)?;
+        let confirmed = self.started.get()?.reflector.with_status(|status| status.confirmed)?;
         Some(confirmed.elapsed())
     }
 
@@ -246,9 +246,9 @@ impl Core {
         let was_open = self.phase.lock().close();
         self.indexer.stop();
         self.cache_changed.notify_waiters();
-        // Only once: at a second call, another informer of the same name may be recording.
+        // Reset only once: at a second call, another informer of the same name may be recording its metrics.
         if was_open {
-            self.metrics.stopped();
+            self.metrics.reset();
         }
     }
 

@@ -15,7 +15,8 @@ use tokio::{
 use super::batch_applier::BatchApplier;
 use crate::{listwatch::Reflector, queue::Closed};
 
-/// Runs a reflector beside the process loop. Both end when the future is dropped, between two steps.
+/// Runs a reflector beside the process loop. Both end when the future is dropped. A batch is applied without an `await`, so a
+/// batch is never applied in part.
 pub(super) async fn run(reflector: Reflector, mut applier: BatchApplier) {
     let reflecting = pin!(reflector.run(std::future::pending()));
     let processing = pin!(process_batches(&mut applier));

@@ -1,28 +1,28 @@
-//! Orders the notices of a batch so that the deletes of a relist come before its adds and updates.
+//! Orders the events of a batch so that the deletes of a relist come before its adds and updates.
 //!
-//! - **In:** the notices of one batch, those of each object in a row.
-//! - **Out:** the same notices; the order within each object does not change.
+//! - **In:** the events of one batch; the events of each object follow one another.
+//! - **Out:** the same events; the order within each object does not change.
 //! - **Knows nothing of:** queues, the cache, handlers.
 
 use crate::event::CacheEvent;
 
-/// Sorts the notices of a batch that holds a relist into three phases, each in its original order:
+/// Sorts the events of a batch that holds a relist into three phases, each in its original order:
 ///
-/// 1. of each object, its notices up to the last delete that precedes the relist's add or update of it;
-/// 2. its other notices up to its last delete: the relist added or updated it, and the watch deleted it later;
-/// 3. the rest.
+/// 1. the events of each object up to the last delete before the relist's add or update of that object;
+/// 2. the other events of each object up to its last delete: the relist added or updated the object, and the watch deleted it later;
+/// 3. all other events.
 ///
-/// All deletes of the relist are in phase 1, all its adds and updates in phases 2 and 3. Phase 3 has no deletes, so the last notice of
+/// All deletes of the relist are in phase 1, all its adds and updates in phases 2 and 3. Phase 3 has no deletes, so the last event of
 /// an object that exists comes after the deletes of all objects. If the batch holds two relists, deletes of the second one may be
 /// in phase 2: only adds and updates that were undone within the batch can come before them.
 ///
 /// `listed` are the positions of the relist's adds and updates, ascending. It may be empty if the batch has no events of the watch.
-pub(super) fn deletes_first(notices: Vec<CacheEvent>, listed: &[usize]) -> Vec<CacheEvent> {
-    let is_delete = |notice: &CacheEvent| notice.event.is_delete();
-    let end_of_deletes = |notices: &[CacheEvent]| notices.iter().rposition(is_delete).map_or(0, |last| last + 1);
+pub(super) fn deletes_first(events: Vec<CacheEvent>, listed: &[usize]) -> Vec<CacheEvent> {
+    let is_delete = |shared: &CacheEvent| shared.event.is_delete();
+    let end_of_deletes = |events: &[CacheEvent]| events.iter().rposition(is_delete).map_or(0, |last| last + 1);
     let mut listed = listed.iter().copied().peekable();
-    let mut phases = Vec::with_capacity(notices.len());
-    for of_object in notices.chunk_by(|one, next| one.event.key() == next.event.key()) {
+    let mut phases = Vec::with_capacity(events.len());
+    for of_object in events.chunk_by(|one, next| one.event.key() == next.event.key()) {
         let (start, end) = (phases.len(), phases.len() + of_object.len());
         let first_listed = listed.peek().map_or(end, |position| end.min(*position));
         while listed.next_if(|position| *position < end).is_some() {}
@@ -34,9 +34,9 @@ pub(super) fn deletes_first(notices: Vec<CacheEvent>, listed: &[usize]) -> Vec<C
             (false, false) => 3,
         }));
     }
-    let mut sorted: Vec<_> = phases.into_iter().zip(notices).collect();
+    let mut sorted: Vec<_> = phases.into_iter().zip(events).collect();
     sorted.sort_by_key(|(phase, _)| *phase);
-    sorted.into_iter().map(|(_, notice)| notice).collect()
+    sorted.into_iter().map(|(_, shared)| shared).collect()
 }
 
 #[cfg(test)]
@@ -90,14 +90,14 @@ mod tests {
 
         /// Returns true for a delete of the relist, or an earlier one: of an incarnation that is older than the relist and
         /// that the relist does not have.
-        fn is_delete_of(&self, notice: &CacheEvent) -> bool {
-            let (Event::Deleted(_), Some(last)) = (&notice.event, notice.last_received()) else { return false };
+        fn is_delete_of(&self, shared: &CacheEvent) -> bool {
+            let (Event::Deleted(_), Some(last)) = (&shared.event, shared.last_received()) else { return false };
             last.version().compare(&self.version) == Ok(Ordering::Less) && !self.uids.contains(last.uid())
         }
 
         /// Returns true for an add or update of the relist: of a state that the watch has not delivered.
-        fn is_change_of(&self, notice: &CacheEvent, watched: &BTreeSet<String>) -> bool {
-            let (Event::Added { object, .. } | Event::Updated { new: object, .. }) = &notice.event else {
+        fn is_change_of(&self, shared: &CacheEvent, watched: &BTreeSet<String>) -> bool {
+            let (Event::Added { object, .. } | Event::Updated { new: object, .. }) = &shared.event else {
                 return false;
             };
             let is_listed = self.objects.iter().any(|listed| Cached::ptr_eq(listed, object));
@@ -111,29 +111,29 @@ mod tests {
         }
 
         fn receive(&mut self, Outcome { initial, live, .. }: Outcome, relists: &[Listed]) {
-            assert!(initial.iter().all(|notice| matches!(notice.event, Event::Added { .. })));
+            assert!(initial.iter().all(|shared| matches!(shared.event, Event::Added { .. })));
             let end_of_initial = initial.len();
-            let notices: Vec<_> = initial.into_iter().chain(live).collect();
-            for (position, notice) in notices.iter().enumerate() {
-                self.fold(notice);
-                let later = &notices[position + 1..];
+            let events: Vec<_> = initial.into_iter().chain(live).collect();
+            for (position, shared) in events.iter().enumerate() {
+                self.fold(shared);
+                let later = &events[position + 1..];
                 if let [relist] = relists
-                    && relist.is_change_of(notice, &self.watched)
+                    && relist.is_change_of(shared, &self.watched)
                 {
                     assert!(
                         !later.iter().any(|later| relist.is_delete_of(later)),
                         "a delete of the relist after its change of {:?}",
-                        notice.event.key()
+                        shared.event.key()
                     );
                 }
                 // This holds also if the batch has several relists.
                 let is_last =
-                    position >= end_of_initial && later.iter().all(|later| later.event.key() != notice.event.key());
-                if is_last && relists.iter().any(|relist| relist.is_change_of(notice, &self.watched)) {
+                    position >= end_of_initial && later.iter().all(|later| later.event.key() != shared.event.key());
+                if is_last && relists.iter().any(|relist| relist.is_change_of(shared, &self.watched)) {
                     assert!(
                         !later.iter().any(|later| later.event.is_delete()),
                         "a delete after the last change of {:?}",
-                        notice.event.key()
+                        shared.event.key()
                     );
                 }
             }
@@ -143,11 +143,11 @@ mod tests {
             assert!(cached.iter().all(|(key, object)| Cached::ptr_eq(object, &self.objects[key])));
         }
 
-        fn fold(&mut self, notice: &CacheEvent) {
-            let key = notice.event.key().unwrap().clone();
+        fn fold(&mut self, shared: &CacheEvent) {
+            let key = shared.event.key().unwrap().clone();
             let before = self.objects.remove(&key);
             let is_before = |object: &Object| before.as_ref().is_some_and(|before| Cached::ptr_eq(before, object));
-            let after = match &notice.event {
+            let after = match &shared.event {
                 Event::Added { object, .. } => {
                     assert!(before.is_none(), "{key} is added twice");
                     Some(object)
@@ -161,7 +161,7 @@ mod tests {
                     Some(object)
                 }
                 Event::Deleted(_) => {
-                    assert!(notice.last_received().is_some_and(is_before), "{key}");
+                    assert!(shared.last_received().is_some_and(is_before), "{key}");
                     None
                 }
                 Event::Synced => unreachable!(),

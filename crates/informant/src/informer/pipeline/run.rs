@@ -26,7 +26,7 @@ use crate::{
     metrics::SourceFigures,
     panics,
     queue::Queue,
-    subscribers::{as_work_of, do_as},
+    subscribers::{as_work_of, run_as_work_of},
 };
 
 /// The settings of an informer that has not started.
@@ -41,7 +41,7 @@ pub(crate) struct Unstarted {
 pub(crate) enum QueueKind {
     /// Grouped by object: all pending changes of one object together.
     Grouped,
-    /// In the server's order.
+    /// All changes in the server's order.
     InOrder,
 }
 
@@ -62,7 +62,7 @@ impl Unstarted {
         // An informer starts only once, so this is the first value.
         let _ = core.started.set(Started { reflector: reflector.handle(), queue: queue.clone() });
         guard.crash = "its runtime has ended";
-        // While `apply_lock` is held, so that a listener that is added at the same time gets a worker too.
+        // The workers are started while `apply_lock` is held, so that a listener that is added at the same time gets a worker too.
         let _ = core.with_apply_lock(|processor| {
             core.workers.start(runtime);
             let works = processor.start().into_iter().filter_map(|listener| listener.take_worker());
@@ -77,14 +77,14 @@ impl Unstarted {
 
 async fn run(reflector: Reflector, applier: BatchApplier, guard: TaskGuard) {
     let (core, handle) = (Arc::clone(&guard.core), reflector.handle());
-    let (informer, caller, shown) = (&*core.name, core.caller(), Arc::clone(&core));
+    let (informer, owner, observed) = (&*core.name, core.work_owner(), Arc::clone(&core));
     info!(informer, "started");
     // The future owns the reflector and the queue, so that dropping it ends both.
     let working = async move {
         let working = process_loop::run(reflector, applier);
-        select(pin!(working), pin!(show(handle, &shown))).await;
+        select(pin!(working), pin!(observe_source(handle, &observed))).await;
     };
-    let mut working = Box::pin(as_work_of(caller, working));
+    let mut working = Box::pin(as_work_of(owner, working));
     let running = AssertUnwindSafe(&mut working).catch_unwind();
     match select(pin!(core.wait_for_phase(Phase::is_stopping)), pin!(running)).await {
         Either::Left(_) => {}
@@ -97,7 +97,7 @@ async fn run(reflector: Reflector, applier: BatchApplier, guard: TaskGuard) {
             core.crash(&crash);
         }
     }
-    do_as(caller, || {
+    run_as_work_of(owner, || {
         panics::drop_catching(working, |panic| {
             error!(informer, error = panic, "the source panicked when it was dropped");
         });
@@ -109,10 +109,10 @@ async fn run(reflector: Reflector, applier: BatchApplier, guard: TaskGuard) {
 }
 
 /// Records the metrics of the source, and wakes the tasks that wait for sync when a list fails with an error that retrying cannot fix.
-async fn show(mut handle: ReflectorHandle, core: &Core) {
+async fn observe_source(mut handle: ReflectorHandle, core: &Core) {
     loop {
         let status = handle.changed().await;
-        core.metrics.source(&SourceFigures {
+        core.metrics.record_source(&SourceFigures {
             lists: status.lists,
             watches: status.watches,
             history_changes: status.history_changes,

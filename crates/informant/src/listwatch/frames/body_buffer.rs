@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::{FrameError, FramePart};
 
-/// The received part of a body. It copies only parts that span two chunks, and refuses those that are larger than the limit.
+/// The received part of a body. It copies only parts that span two chunks, and refuses parts that are larger than the limit.
 #[derive(Debug)]
 pub(super) struct BodyBuffer {
     limit: usize,

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{DEFAULT_LIMIT, FrameError, FramePart, body_buffer::BodyBuffer};
-use crate::{ResourceVersion, object::ValueEnd};
+use crate::{ResourceVersion, object::EndSearch};
 
 /// Cuts the body of a list into its items while it arrives; see the [module's page](super) for an example.
 ///
@@ -20,7 +20,7 @@ pub struct ListCutter {
     body: BodyBuffer,
     place: Place,
     /// Within a name, a value or an item, which `place` expects: the search for its end.
-    value_end: Option<ValueEnd>,
+    value_end: Option<EndSearch>,
     head: ListHead,
     /// The name of the last field.
     field: String,
@@ -160,7 +160,7 @@ impl ListCutter {
                 self.body.cut(Some(length.min(self.body.rest().len())), FramePart::Item)?;
                 self.place = Place::AfterItem;
             } else {
-                self.value_end = Some(ValueEnd::begin(byte).ok_or_else(|| self.unexpected(byte, "a JSON value"))?);
+                self.value_end = Some(EndSearch::begin(byte).ok_or_else(|| self.unexpected(byte, "a JSON value"))?);
             }
             if self.place == Place::End {
                 return self.end().map(|head| Some(ListPart::End(head)));

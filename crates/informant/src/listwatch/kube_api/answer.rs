@@ -24,7 +24,7 @@ const LONGEST_ERROR: usize = 64 << 10;
 /// Upper bound on the bytes that an error quotes of a body that is not a `Status`.
 const QUOTED: usize = 200;
 
-/// Returns the body if status and headers are those of a successful, uncompressed JSON response.
+/// Returns the body if status and headers show a successful, uncompressed JSON response.
 pub(super) async fn check(response: Response<Body>) -> Result<Body, SourceError> {
     let code = response.status();
     if code.is_redirection() {
@@ -32,7 +32,7 @@ pub(super) async fn check(response: Response<Body>) -> Result<Body, SourceError>
     }
     if !code.is_success() {
         let retry_after = header(&response, RETRY_AFTER).parse().ok().map(Duration::from_secs);
-        let body = beginning(response.into_body(), LONGEST_ERROR).await;
+        let body = first_bytes(response.into_body(), LONGEST_ERROR).await;
         return Err(SourceError::Status { status: Box::new(status(code.as_u16(), &body)), retry_after });
     }
     let encoding = header(&response, CONTENT_ENCODING);
@@ -42,7 +42,7 @@ pub(super) async fn check(response: Response<Body>) -> Result<Body, SourceError>
     let found = header(&response, CONTENT_TYPE);
     let media_type = found.split(';').next().unwrap_or_default().trim();
     if !media_type.is_empty() && !media_type.eq_ignore_ascii_case("application/json") {
-        let beginning = quote(&beginning(response.into_body(), QUOTED).await);
+        let beginning = quote(&first_bytes(response.into_body(), QUOTED).await);
         return Err(SourceError::ContentType { found, beginning });
     }
     Ok(response.into_body())
@@ -99,7 +99,7 @@ fn header(response: &Response<Body>, name: HeaderName) -> String {
 }
 
 /// Reads the first bytes of a body, up to `length` or until it fails.
-async fn beginning(body: Body, length: usize) -> Vec<u8> {
+async fn first_bytes(body: Body, length: usize) -> Vec<u8> {
     let mut read = Vec::new();
     let mut chunks = body.into_data_stream();
     while read.len() < length

@@ -153,10 +153,10 @@ impl KubeSource {
 
     /// Returns the text if it is a valid name of a namespace.
     pub(crate) fn check_namespace(namespace: String) -> Result<String, ScopeError> {
-        let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        let is_name = namespace.bytes().all(|byte| is_letter(byte) || byte == b'-')
-            && namespace.bytes().next().is_some_and(is_letter)
-            && namespace.bytes().last().is_some_and(is_letter);
+        let is_letter_or_digit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let is_name = namespace.bytes().all(|byte| is_letter_or_digit(byte) || byte == b'-')
+            && namespace.bytes().next().is_some_and(is_letter_or_digit)
+            && namespace.bytes().last().is_some_and(is_letter_or_digit);
         if is_name { Ok(namespace) } else { Err(ScopeError::BadNamespace { namespace }) }
     }
 
@@ -200,11 +200,11 @@ impl KubeSource {
 
     fn list_request(&self, asked: &ListRequest) -> Result<Request<Body>, SourceError> {
         let limit = asked.limit.map(|limit| limit.to_string()).unwrap_or_default();
-        let is_of_a_version = !matches!(asked.version.as_str(), "" | "0");
+        let names_version = !matches!(asked.version.as_str(), "" | "0");
         let matching = match asked.is_exact {
             true => "Exact",
             // Without this parameter, a version with a limit means exactly that version, which may be older than the current one.
-            false if is_of_a_version && asked.limit.is_some() => "NotOlderThan",
+            false if names_version && asked.limit.is_some() => "NotOlderThan",
             false => "",
         };
         self.request(
@@ -232,7 +232,7 @@ impl KubeSource {
                 ("resourceVersionMatch", if streams { "NotOlderThan" } else { "" }),
             ],
         )?;
-        // Servers from 1.37 on may compress a watch event by event, which no decompressing layer understands.
+        // From Kubernetes 1.37 on, servers may compress each event of a watch separately; HTTP decompression layers cannot read that.
         request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         Ok(request)
     }
@@ -242,7 +242,7 @@ impl KubeSource {
         let exact = if asked.version.is_empty() { "" } else { "Exact" };
         let version = [("resourceVersion", asked.version.as_str()), ("resourceVersionMatch", exact)];
         let Some(key) = &asked.key else {
-            // Without the label selector: the server would have to search for an object with these labels.
+            // Omits the label selector: with it, the server would have to search for an object with these labels.
             let rest = [("fieldSelector", self.fields.as_str()), ("limit", "1")];
             return self.collection_request(self.namespace.as_deref(), METADATA_LIST, version.into_iter().chain(rest));
         };

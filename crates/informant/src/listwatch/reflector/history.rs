@@ -32,7 +32,7 @@ enum HistoryCheck {
     Same,
     /// The server has another history; everything is listed.
     Changed,
-    /// There is no anchor, or the server cannot prove that it has it; everything is listed.
+    /// There is no anchor, or the server cannot prove that it has the anchor; everything is listed.
     Unproven,
     /// The source does not support lookups, or refuses them; the watch is resumed where it ended.
     Unknown,
@@ -65,7 +65,7 @@ impl Reflector {
     ///
     /// If everything must be listed again, or the server cannot be asked now.
     pub(super) async fn check_history_after_outage(&mut self) -> Result<(), SourceError> {
-        // The next list already follows from a history change.
+        // The history change is known already, and the next list takes it into account.
         if self.resume.has_history_changed() {
             return Ok(());
         }
@@ -74,7 +74,7 @@ impl Reflector {
             return Ok(());
         }
         let history = self.check_history().await?;
-        self.contact.restored(Instant::now());
+        self.contact.end_outage(Instant::now());
         match (history, self.anchors.newest()) {
             (HistoryCheck::Same, Some(anchor)) => {
                 let version = &anchor.identity.version;
@@ -92,7 +92,7 @@ impl Reflector {
     ///
     /// # Errors
     ///
-    /// If there is one that this reflector has not taken account of.
+    /// If there is a history change that this reflector has not taken into account.
     pub(super) fn check_other_reflectors(&mut self) -> Result<(), SourceError> {
         let changes = *self.history_changes.borrow_and_update();
         match changes == self.history_changes_seen || !self.resume.has_observed() {
@@ -104,12 +104,12 @@ impl Reflector {
         }
     }
 
-    /// Notes a history change: cached objects and versions can no longer be compared with those of the server. Returns the error
+    /// Notes a history change: cached objects and versions can no longer be compared with the objects and versions of the server. Returns the error
     /// that ends the watch.
     pub(super) fn begin_new_history(&mut self) -> SourceError {
         self.history_changes_seen = self.settings.health.note_history_change(self.history_changes_seen);
         self.decoder.begin_history();
-        self.resume.history_changed();
+        self.resume.note_history_change();
         SourceError::HistoryChanged { reached: self.resume.newest() }
     }
 
@@ -131,7 +131,7 @@ impl Reflector {
             return Err(error);
         }
         debug!(informer = %self.resource, error = %Chain(&error), "the history cannot be checked; resuming the watch");
-        self.status.note(|status| status.unchecked_outages += 1);
+        self.status.update_silently(|status| status.unchecked_outages += 1);
         Ok(HistoryCheck::Unknown)
     }
 

@@ -19,7 +19,7 @@ use super::{
         rules::{error_class::ErrorClass, resume::ListVerdict, state::Input},
     },
     Reflector,
-    main_loop::{Failure, known},
+    main_loop::{Failure, cached_objects},
     received::ReceivedList,
     status::Activity,
 };
@@ -31,7 +31,7 @@ const MOST_PAGES: usize = 100_000;
 impl Reflector {
     /// Receives a list and passes it to the destination.
     pub(super) async fn list(&mut self) -> Result<Input, Failure> {
-        let request = self.resume.list();
+        let request = self.resume.list_request();
         self.status.set(Activity::Listing { objects: 0 });
         self.decoder.reset_reused();
         let health = self.settings.health.clone();
@@ -77,17 +77,17 @@ impl Reflector {
         if history_changed {
             let reached = self.resume.newest();
             warn!(informer = %self.resource, rv = %version, %reached, "the server's history changed; everything was listed again");
-            self.status.note(|status| status.history_changes += 1);
+            self.status.update_silently(|status| status.history_changes += 1);
         }
         self.anchors = listed.anchors(&version);
-        self.resume.listed(asked, &version, is_paged);
+        self.resume.note_accepted_list(asked, &version, is_paged);
         debug!(informer = %self.resource, rv = %version, count = listed.len(), "listed");
         let (relist, quarantined) = listed.into_relist(version.clone(), history_changed);
         for object in self.quarantine.replace(quarantined, &version) {
             self.report_quarantined(&object);
         }
         self.destination.push(relist.into());
-        let now = self.server_succeeded();
+        let now = self.note_success();
         self.resync_at = self.next_resync();
         self.status.update(|status| {
             status.version = Some(version);
@@ -121,7 +121,7 @@ impl Reflector {
                         && self.machine.page_expired() =>
                 {
                     // The server no longer has the other pages, but may have the list without pages.
-                    self.failed(Operation::List, error);
+                    self.note_failure(Operation::List, error);
                     (page, received, version) = (request.unpaged(), ReceivedList::default(), None);
                     tokens.clear();
                     continue;
@@ -153,7 +153,7 @@ impl Reflector {
         let idle_timeout = self.settings.idle_timeout;
         let silent = |_| SourceError::Silent { after: idle_timeout };
         let mut pieces = timeout(idle_timeout, self.settings.source.list(request)).await.map_err(silent)??;
-        let known = known(&self.settings, self.resume.may_reuse());
+        let known = cached_objects(&self.settings, self.resume.may_reuse());
         let mut cutter = ListCutter::with_limit(self.settings.size_limit);
         let (mut end, mut has_body) = (None, false);
         while let Some(piece) = timeout(idle_timeout, pieces.next()).await.map_err(silent)? {
@@ -180,7 +180,7 @@ impl Reflector {
             // A source that is always ready must not keep other tasks from running.
             consume_budget().await;
             let objects = received.len();
-            self.status.note(|status| status.activity = Activity::Listing { objects });
+            self.status.update_silently(|status| status.activity = Activity::Listing { objects });
         }
         if has_body {
             cutter.finish()?;

@@ -16,7 +16,7 @@ use super::{
     super::{
         ListWatchError, Operation, Quarantined, Served, SourceError,
         error::Chain,
-        health::Waits,
+        health::RetryDelays,
         quarantine::Entries,
         rules::{
             error_class::ErrorClass,
@@ -109,9 +109,9 @@ impl Reflector {
         // A watch that opened and broke at once is a failed attempt.
         if operation == Operation::Watch && self.machine.state() == (ReflectorState::Backoff { before: Request::Watch })
         {
-            self.contact.attempt_failed(error.class());
+            self.contact.note_failed_attempt(error.class());
         }
-        let error = self.failed(operation, error);
+        let error = self.note_failure(operation, error);
         if is_reported {
             self.report(&error);
         }
@@ -133,7 +133,7 @@ impl Reflector {
             return;
         }
         warn!(informer = %self.resource, "the source no longer serves this kind; its objects count as deleted");
-        let version = self.resume.watch();
+        let version = self.resume.watch_version();
         self.quarantine.replace(Entries::default(), &version);
         self.status.update(|status| status.is_gone = true);
         let relist = Relist { version, objects: Vec::new(), quarantined: Vec::new(), history_changed: false };
@@ -141,18 +141,18 @@ impl Reflector {
     }
 
     /// Notes that the server answered a request, successfully or not.
-    fn server_answered(&mut self, now: Instant) {
+    fn note_answer(&mut self, now: Instant) {
         self.settings.health.note_reachable(now);
-        self.contact.answered(now);
+        self.contact.note_answer(now);
         self.prober = None;
     }
 
     /// Notes a complete list or an open watch. Returns the time.
-    pub(super) fn server_succeeded(&mut self) -> Instant {
+    pub(super) fn note_success(&mut self) -> Instant {
         let now = Instant::now();
-        self.machine.delays.succeeded(now);
-        self.server_answered(now);
-        self.contact.restored(now);
+        self.machine.delays.note_success(now);
+        self.note_answer(now);
+        self.contact.end_outage(now);
         now
     }
 
@@ -162,9 +162,9 @@ impl Reflector {
     }
 
     /// Notes that a watch was opened.
-    pub(super) fn watching(&mut self) {
-        self.watchdog.opened();
-        self.server_succeeded();
+    pub(super) fn note_opened_watch(&mut self) {
+        self.watchdog.note_opened_watch();
+        self.note_success();
         self.status.update(|status| {
             status.activity = Activity::Watching;
             status.watches += 1;
@@ -175,12 +175,12 @@ impl Reflector {
     }
 
     /// Notes a failed request, and publishes it in the status.
-    pub(super) fn failed(&mut self, operation: Operation, source: SourceError) -> Arc<ListWatchError> {
+    pub(super) fn note_failure(&mut self, operation: Operation, source: SourceError) -> Arc<ListWatchError> {
         let class = source.class();
         if let (ErrorClass::Unreachable | ErrorClass::ConnectionLost, Some(streaming)) =
             (class, &self.settings.streaming)
         {
-            streaming.connection_lost();
+            streaming.forget_refusal();
         }
         let server_may_be_starting = self.is_server_starting();
         let error = Arc::new(ListWatchError {
@@ -191,10 +191,10 @@ impl Reflector {
         });
         debug!(informer = %self.resource, error = %Chain(&*error), "a list or watch failed");
         if operation != Operation::Watch {
-            self.contact.attempt_failed(class);
+            self.contact.note_failed_attempt(class);
             match error.is_unreachable() {
-                true => self.contact.unreachable(Instant::now()),
-                false => self.server_answered(Instant::now()),
+                true => self.contact.note_unreachable(Instant::now()),
+                false => self.note_answer(Instant::now()),
             }
         }
         let is_watch =
@@ -223,19 +223,20 @@ impl Reflector {
         sleep_until(until).await;
     }
 
-    /// Waits before the next attempt on a server that cannot be reached: as the prober, or until the prober succeeds.
+    /// Waits before the next attempt on a server that cannot be reached. The prober, the one reflector of a client that retries, waits a short
+    /// time; the others wait until the prober succeeds.
     async fn wait_until_reachable(&mut self, now: Instant, because: Arc<ListWatchError>) {
         let outage = self.settings.health.note_unreachable(now);
         let since = self.contact.unreachable_since().unwrap_or(now);
         let retries_soon = self.contact.may_retry_soon(self.settings.health.has_answered_since(since));
         let delays = &mut self.machine.delays;
-        let other = delays.failed(now, None);
+        let other = delays.after_failure(now, None);
         let probe = if retries_soon { delays.until_probe(outage, other) } else { other };
         let spread = delays.between(Duration::ZERO, RECONNECT_SPREAD);
         let until = now + if self.prober.is_some() { probe } else { other };
         debug!(informer = %self.resource, delay_ms = (until - now).as_millis(), "waiting until the server can be reached");
         self.status.set(Activity::BackingOff { until, because });
-        self.settings.health.wait(&mut self.prober, Waits { probe, other, spread }).await;
+        self.settings.health.wait(&mut self.prober, RetryDelays { probe, other, spread }).await;
     }
 
     /// Reports a failure to the user's callback, or to the log. Failures of an outage are reported once, when it has lasted
@@ -267,15 +268,13 @@ impl Reflector {
 }
 
 /// Runs a callback of the user. A panic is caught and logged.
-pub(super) fn call<R>(kind: &str, name: &str, callback: impl FnOnce() -> R) -> Option<R> {
+pub(super) fn call<R>(informer: &str, name: &str, callback: impl FnOnce() -> R) -> Option<R> {
     let called = panics::catch(callback);
-    called
-        .inspect_err(|panic| error!(informer = kind, callback = name, error = panic, "a user's callback panicked"))
-        .ok()
+    called.inspect_err(|panic| error!(informer, callback = name, error = panic, "a user's callback panicked")).ok()
 }
 
 /// Returns a function that finds the cached object of a key; if `reuses` is false, it finds none.
-pub(super) fn known(settings: &ReflectorSettings, reuses: bool) -> impl Fn(&Key) -> Option<Cached<Erased>> {
+pub(super) fn cached_objects(settings: &ReflectorSettings, reuses: bool) -> impl Fn(&Key) -> Option<Cached<Erased>> {
     let known = settings.known.as_deref().filter(|_| reuses);
     move |key| known.and_then(|known| known.get(key))
 }

@@ -61,7 +61,7 @@ pub struct Reflector {
     anchors: Anchors,
     /// How many changes of the server's history the reflectors of this client have found.
     history_changes: Receiver<u64>,
-    /// How many of them this reflector has decoded into account.
+    /// How many of them this reflector has taken into account.
     history_changes_seen: u64,
     /// `Some` while this reflector is the prober.
     prober: Option<Prober>,
@@ -152,7 +152,7 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
         Self::from_any(ReflectorSettings::new(source.erase(), decode))
     }
 
-    /// Reuses objects of the consumer's cache: a listed object whose uid and version are those of the cached one is not decoded again, which makes
+    /// Reuses objects of the consumer's cache: a listed object with the uid and version of the cached object is not decoded again, which makes
     /// relists several times cheaper. Default: every object is decoded.
     ///
     /// Do not use it with servers that change an object without changing its version.

@@ -29,7 +29,7 @@ pub(super) struct EventReader {
     /// The received bytes, if the source delivers bytes.
     lines: LineCutter,
     /// The last received event, if the source delivers events.
-    ready: Option<SourceEvent<Erased>>,
+    event: Option<SourceEvent<Erased>>,
     /// The timeout that the watch was requested with.
     pub(super) timeout: Duration,
     /// When the last piece arrived.
@@ -58,7 +58,7 @@ pub(super) enum DecodedEvent {
 
 impl EventReader {
     pub(super) fn new(stream: WatchStream<Erased>, timeout: Duration, limit: usize) -> Self {
-        Self { stream, lines: LineCutter::with_limit(limit), ready: None, timeout, last_byte_at: Instant::now() }
+        Self { stream, lines: LineCutter::with_limit(limit), event: None, timeout, last_byte_at: Instant::now() }
     }
 
     /// Waits for the next piece. Returns false if the watch has ended.
@@ -77,7 +77,7 @@ impl EventReader {
         self.last_byte_at = Instant::now();
         match piece? {
             WatchPiece::Body(bytes) => self.lines.push(bytes),
-            WatchPiece::Event(event) => self.ready = Some(event),
+            WatchPiece::Event(event) => self.event = Some(event),
         }
         Poll::Ready(Ok(true))
     }
@@ -92,7 +92,7 @@ impl EventReader {
         decoder: &mut Decoder,
         known: Known<'_>,
     ) -> Result<Option<DecodedEvent>, SourceError> {
-        let (event, object) = match self.ready.take() {
+        let (event, object) = match self.event.take() {
             Some(SourceEvent::Added(item)) => (EventType::Added, decoder.decode_item(item, known)),
             Some(SourceEvent::Modified(item)) => (EventType::Modified, decoder.decode_item(item, known)),
             Some(SourceEvent::Deleted(item)) => (EventType::Deleted, decoder.decode_item(item, known)),
@@ -126,7 +126,7 @@ impl DecodedEvent {
         Ok(Self::Delta(match event {
             EventType::Added => Delta::Added(object),
             EventType::Deleted => Delta::Deleted(Deleted::Observed(object)),
-            // The last three are decoded without an object.
+            // Events of the last three types are decoded without an object.
             EventType::Modified | EventType::Bookmark | EventType::Error | EventType::Unknown(_) => {
                 Delta::Updated(object)
             }

@@ -27,7 +27,7 @@ pub(super) struct ReceivedList {
 pub(super) struct ReceivedStream {
     /// True if any event was received.
     pub(super) has_events: bool,
-    /// In the order in which they were received; `None` for objects that were deleted meanwhile.
+    /// The objects in the order in which they were received; `None` for objects that were deleted meanwhile.
     objects: Vec<Option<Cached<Erased>>>,
     /// The position of each object in `objects`.
     positions: HashMap<Key, usize>,
@@ -50,7 +50,7 @@ impl ReceivedList {
 
     /// Returns the error of an item that is too damaged to determine its object, if there is one.
     pub(super) fn damage(&self) -> Option<&Arc<DecodeError>> {
-        self.quarantined.any_of_ours().map(|bad| &bad.error)
+        self.quarantined.first_that_may_be_any().map(|bad| &bad.error)
     }
 
     /// Returns the objects whose newest state could be decoded.
@@ -62,7 +62,7 @@ impl ReceivedList {
         self.objects.len()
     }
 
-    /// Returns the anchors of the list, whose version this is.
+    /// Returns the anchors of the list. `version` is the version of the list.
     pub(super) fn anchors(&self, version: &ResourceVersion) -> Anchors {
         let mut anchors = Anchors::of_list(version.clone());
         self.objects.iter().for_each(|object| anchors.consider(object.identity(), object.digest()));

@@ -19,51 +19,51 @@ use super::{
 
 /// Reports the failures of one reflector.
 pub(super) struct Reporter {
-    resource: Arc<str>,
+    informer: Arc<str>,
     on_error: Option<Callback<ListWatchError>>,
-    /// When the outage began that was reported last.
-    reported: Mutex<Option<Instant>>,
+    /// The time at which the last reported outage began.
+    last_reported_outage: Mutex<Option<Instant>>,
 }
 
 /// A failure that lasts this long is reported; shorter ones are part of every restart of a server.
 const REPORTED_AFTER: Duration = Duration::from_secs(3);
 
 impl Reporter {
-    pub(super) fn new(resource: Arc<str>, on_error: Option<Callback<ListWatchError>>) -> Self {
-        Self { resource, on_error, reported: Mutex::default() }
+    pub(super) fn new(informer: Arc<str>, on_error: Option<Callback<ListWatchError>>) -> Self {
+        Self { informer, on_error, last_reported_outage: Mutex::default() }
     }
 
     /// Reports a failure at once. `since` is when its outage began.
     pub(super) fn report(&self, failure: &ListWatchError, since: Option<Instant>) {
-        *self.reported.lock() = since;
-        let kind = &*self.resource;
+        *self.last_reported_outage.lock() = since;
+        let informer = &*self.informer;
         if let Some(callback) = &self.on_error {
-            call(kind, "on_error", || callback(failure));
+            call(informer, "on_error", || callback(failure));
             return;
         }
         match failure.source.class() == ErrorClass::Expired {
             true => {
-                debug!(informer = kind, error = %Chain(failure), "the server no longer has the version; listing again");
+                debug!(informer, error = %Chain(failure), "the server no longer has the version; listing again");
             }
-            false => warn!(informer = kind, error = %Chain(failure), "a list or watch failed; retrying"),
+            false => warn!(informer, error = %Chain(failure), "a list or watch failed; retrying"),
         }
     }
 
     /// Returns true if the outage that began at this time was reported.
     pub(super) fn has_reported(&self, since: Option<Instant>) -> bool {
-        since.is_some() && *self.reported.lock() == since
+        since.is_some() && *self.last_reported_outage.lock() == since
     }
 
     /// Reports each outage, once it has lasted three seconds, and its end.
     pub(super) async fn watch_outages(&self, mut handle: ReflectorHandle) -> Infallible {
-        let kind = &*self.resource;
+        let informer = &*self.informer;
         loop {
-            let begin = handle.seen();
+            let begin = handle.status_and_mark_seen();
             let Some(since) = begin.failing_since else {
                 handle.changed().await;
                 continue;
             };
-            let is_over = |handle: &ReflectorHandle| handle.look(|status| status.failing_since != Some(since));
+            let is_over = |handle: &ReflectorHandle| handle.with_status(|status| status.failing_since != Some(since));
             while !is_over(&handle) && timeout_at(since + REPORTED_AFTER, handle.changed()).await.is_ok() {}
             if is_over(&handle) {
                 continue;
@@ -77,7 +77,7 @@ impl Reporter {
             }
             let after = handle.status();
             let outcome = if after.lists > begin.lists { "listed again" } else { "resumed" };
-            info!(informer = kind, duration_s = since.elapsed().as_secs(), outcome, "lists and watches succeed again");
+            info!(informer, duration_s = since.elapsed().as_secs(), outcome, "lists and watches succeed again");
         }
     }
 }

@@ -55,7 +55,7 @@ pub struct ReflectorStatus {
 
 /// What a reflector does at the moment.
 ///
-/// As JSON an object with the activity's `type`, such as `{"type": "watching"}` or `{"type": "listing", "objects": 500}`.
+/// Its JSON is an object with the activity's `type`, such as `{"type": "watching"}` or `{"type": "listing", "objects": 500}`.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -128,13 +128,13 @@ impl ReflectorHandle {
     }
 
     /// Returns the current status; [`changed`](Self::changed) then waits for later changes.
-    pub(super) fn seen(&mut self) -> ReflectorStatus {
+    pub(super) fn status_and_mark_seen(&mut self) -> ReflectorStatus {
         self.status.borrow_and_update().clone()
     }
 
-    /// Reads the status without copying it.
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&ReflectorStatus) -> R) -> R {
-        look(&self.status.borrow())
+    /// Calls `read` with the status, without copying it.
+    pub(crate) fn with_status<R>(&self, read: impl FnOnce(&ReflectorStatus) -> R) -> R {
+        read(&self.status.borrow())
     }
 
     /// Returns the number of quarantined objects.
@@ -148,8 +148,8 @@ impl ReflectorHandle {
     }
 
     /// Returns the version at which an object last left the quarantine.
-    pub(crate) fn released(&self) -> Option<ResourceVersion> {
-        self.quarantine.released()
+    pub(crate) fn released_version(&self) -> Option<ResourceVersion> {
+        self.quarantine.released_version()
     }
 
     /// Returns the quarantined objects: they exist on the server, but could not be decoded or transformed. The cache has an older state of them, or
@@ -169,7 +169,7 @@ impl StatusBoard {
     }
 
     /// Changes the status without waking waiting tasks, for changes that are too frequent.
-    pub(super) fn note(&self, change: impl FnOnce(&mut ReflectorStatus)) {
+    pub(super) fn update_silently(&self, change: impl FnOnce(&mut ReflectorStatus)) {
         self.change(change, false);
     }
 

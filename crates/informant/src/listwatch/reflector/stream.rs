@@ -21,7 +21,7 @@ use super::{
         rules::state::{Input, WatchStats},
     },
     Reflector,
-    main_loop::{Failure, known},
+    main_loop::{Failure, cached_objects},
     reader::{DecodedEvent, EventReader},
     received::{ReceivedList, ReceivedStream},
     status::Activity,
@@ -31,7 +31,7 @@ use crate::{ResourceVersion, object::Identity};
 /// Upper bound on the duration of a streamed list, as a multiple of its deadline.
 const LONGEST_STREAM: u32 = 10;
 
-/// How often the ordinary list is requested that a streamed list is compared with.
+/// How often the ordinary list with which a streamed list is compared is requested, if it fails.
 const VERIFYING_ATTEMPTS: u32 = 3;
 
 /// How often a warning is logged while a streamed list delivers nothing.
@@ -44,7 +44,7 @@ impl Reflector {
         if !may_try || !self.settings.source.can_stream_lists() {
             return Ok(Input::NotSupported);
         }
-        let asked = self.resume.stream();
+        let asked = self.resume.streamed_list_version();
         self.status.set(Activity::Streaming { objects: 0 });
         self.decoder.reset_reused();
         let health = self.settings.health.clone();
@@ -82,11 +82,11 @@ impl Reflector {
                 informer = %self.resource,
                 "the server does not support streamed lists of this kind; using ordinary lists"
             );
-            streaming.refused(Instant::now());
+            streaming.note_refusal(Instant::now());
         }
     }
 
-    /// Reads until the end of the list. Returns its version; `None` if the stream ends before.
+    /// Reads until the end of the list. Returns its version; `None` if the stream ends before the list is complete.
     async fn read_initial_events(
         &mut self,
         reader: &mut EventReader,
@@ -97,7 +97,7 @@ impl Reflector {
         let mut last_new = Instant::now();
         let mut warned_at = Instant::now();
         loop {
-            let known = known(&self.settings, self.resume.may_reuse());
+            let known = cached_objects(&self.settings, self.resume.may_reuse());
             let mut has_new = false;
             while let Some(event) = reader.next(&mut self.decoder, &known)? {
                 match event {
@@ -124,7 +124,7 @@ impl Reflector {
             // A source that is always ready must not keep other tasks from running.
             consume_budget().await;
             let objects = received.len();
-            self.status.note(|status| status.activity = Activity::Streaming { objects });
+            self.status.update_silently(|status| status.activity = Activity::Streaming { objects });
 
             // New objects extend the deadline, but only up to a bound: they may have been created after the list began.
             let deadline = (last_new + idle_timeout).min(begun + LONGEST_STREAM * idle_timeout);
@@ -159,7 +159,7 @@ impl Reflector {
                 Ok((listed, ..)) => break listed,
                 Err(error) => {
                     let is_temporary = error.class().is_temporary();
-                    let error = self.failed(Operation::List, error);
+                    let error = self.note_failure(Operation::List, error);
                     if !is_temporary || attempts == VERIFYING_ATTEMPTS {
                         debug!(informer = %self.resource, error = %Chain(&*error), "a streamed list could not be verified");
                         return true;
@@ -178,7 +178,7 @@ impl Reflector {
         let surplus = streamed.difference(&listed).count();
         if missing + surplus > 0 {
             let error = SourceError::Inconsistent { version: version.clone(), missing, surplus };
-            let error = self.failed(Operation::StreamList, error);
+            let error = self.note_failure(Operation::StreamList, error);
             self.report(&error);
         }
         missing + surplus == 0

@@ -36,7 +36,7 @@ use crate::{
 
 /// The progress of one watch.
 struct WatchProgress {
-    /// True while a watch that began without a version delivers the existing objects, which are in no order. The first change ends that.
+    /// True while a watch that began without a version delivers the existing objects, which are in no order. The first change sets it to false.
     is_unordered: bool,
     /// True if the watch delivered a newer version.
     has_moved: bool,
@@ -50,14 +50,14 @@ struct WatchProgress {
 /// that always has another event ready would keep it from running.
 const EVENTS_BEFORE_YIELD: usize = 64;
 
-/// How long the source has to answer when it is asked because the watch is silent.
+/// The time limit for the source's answer, when the reflector asks for its version because the watch is silent.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Within this time, all reflectors of a client list again after one of them has found that the history changed.
 const RELIST_SPREAD: Duration = Duration::from_secs(3);
 
 impl Reflector {
-    /// Opens a watch, or continues the one that began with a streamed list, and passes on its events until it ends. Returns how it ended.
+    /// Opens a watch, or continues the watch that began with a streamed list, and passes on its events until it ends. Returns how it ended.
     pub(super) async fn watch(&mut self, stream: Option<EventReader>) -> Failure {
         let asked_at = Instant::now();
         let is_unordered = stream.is_none() && !self.resume.is_versioned();
@@ -71,10 +71,10 @@ impl Reflector {
             Err(error) => return Failure::refused(Operation::OpenWatch, error),
         };
         let opened_at = Instant::now();
-        self.watching();
+        self.note_opened_watch();
         let read = self.read_changes(&mut reader, &mut progress).await;
-        // A clean end counts as contact with the server; after an error, the last byte does.
-        self.contact.watch_ended(if read.is_ok() { Instant::now() } else { reader.last_byte_at });
+        // A clean end counts as contact with the server; after an error, the last contact is the last byte.
+        self.contact.note_watch_end(if read.is_ok() { Instant::now() } else { reader.last_byte_at });
         let (since_asked, since_opened) = (asked_at.elapsed(), opened_at.elapsed());
         let stats = WatchStats { has_moved: progress.has_moved, since_asked, since_opened };
         let operation = Operation::Watch;
@@ -93,12 +93,12 @@ impl Reflector {
     /// Opens a watch. If that takes long, the server may have been restored meanwhile, so its history is checked again.
     async fn open_checked_watch(&mut self) -> Result<EventReader, SourceError> {
         loop {
-            let version = self.resume.watch();
+            let version = self.resume.watch_version();
             self.status.set(Activity::Opening);
             debug!(informer = %self.resource, rv = %version, "opening a watch");
             let reader = self.open(version.clone(), false).await?;
             self.check_history_after_outage().await?;
-            if self.resume.watch() == version {
+            if self.resume.watch_version() == version {
                 return Ok(reader);
             }
         }
@@ -113,11 +113,11 @@ impl Reflector {
         let mut silence = Silence::new(reader.last_byte_at, self.watchdog.longest_pause());
         let mut question: Option<Question> = None;
         let mut relist_at = None;
-        let mut history_changed = pin!(next_change(self.history_changes.clone()));
+        let mut history_changed = pin!(next_history_change(self.history_changes.clone()));
         let mut timer = pin!(sleep_until(reader.last_byte_at + self.watchdog.idle_timeout(reader.timeout)));
         loop {
-            let has_more = self.pass_on_all(reader, progress);
-            self.show(reader, progress);
+            let has_more = self.pass_on_events(reader, progress);
+            self.update_status(reader, progress);
             if has_more? {
                 progress.unapplied = 0;
                 yield_now().await;
@@ -185,7 +185,7 @@ impl Reflector {
             if relist_at.is_some_and(|at| at <= now) {
                 self.check_other_reflectors()?;
                 relist_at = None;
-                history_changed.set(next_change(self.history_changes.clone()));
+                history_changed.set(next_history_change(self.history_changes.clone()));
             }
             if self.resync_at.is_some_and(|at| at <= now) {
                 self.resync();
@@ -224,8 +224,8 @@ impl Reflector {
     }
 
     /// Passes on the events that have been read, up to a limit; returns whether there may be more.
-    fn pass_on_all(&mut self, reader: &mut EventReader, progress: &mut WatchProgress) -> Result<bool, SourceError> {
-        // A watch delivers changes, so the cache is not searched for the same state.
+    fn pass_on_events(&mut self, reader: &mut EventReader, progress: &mut WatchProgress) -> Result<bool, SourceError> {
+        // `|_| None`: does not look for an identical object in the cache, because each event of a watch has a new state.
         while let Some(event) = reader.next(&mut self.decoder, &|_| None)? {
             self.pass_on(event, progress, reader.last_byte_at)?;
             progress.unapplied += 1;
@@ -236,6 +236,8 @@ impl Reflector {
         Ok(false)
     }
 
+    /// Passes on one event. `anchors` collects the newest events: after an outage, the server is asked about them, to see whether it still has
+    /// the same history.
     fn pass_on(
         &mut self,
         event: DecodedEvent,
@@ -268,7 +270,7 @@ impl Reflector {
                 self.pass_on_undecodable(object, event == EventType::Deleted, version);
             }
             DecodedEvent::Bookmark { version, .. } => {
-                self.watchdog.bookmark(received_at);
+                self.watchdog.note_bookmark(received_at);
                 self.pass_on_version(version, progress)?;
             }
             DecodedEvent::Unknown { event, version } => {
@@ -280,7 +282,8 @@ impl Reflector {
         Ok(())
     }
 
-    /// Quarantines an object that could not be decoded, and passes on what is known of it. `version` is the version that its event has reached.
+    /// Quarantines an object that could not be decoded, and passes on what is known of it. `version` is the version of the
+    /// event; `None` if the event does not advance the watch.
     fn pass_on_undecodable(&mut self, object: Box<Quarantined>, is_deleted: bool, version: Option<ResourceVersion>) {
         if let Some(key) = object.key.clone() {
             let identity = Identity { key, uid: object.uid.clone(), version: object.version.clone() };
@@ -301,7 +304,7 @@ impl Reflector {
         }
         let cached = object.key.as_ref().and_then(|key| self.settings.known.as_ref()?.get(key));
         match (cached, version) {
-            // The event is of another incarnation, so the cached one was deleted.
+            // The event is of another incarnation, so the cached incarnation was deleted.
             (Some(cached), version) if !cached.identity().may_be_same_incarnation(&object.uid) => {
                 self.destination.push(Change::DeletedUnread { key: cached.key().clone(), version });
             }
@@ -327,7 +330,7 @@ impl Reflector {
     ///
     /// # Errors
     ///
-    /// If the version is older than the reached one.
+    /// If the version is older than the reached version.
     fn advance(&mut self, version: &ResourceVersion, progress: &mut WatchProgress) -> Result<(), SourceError> {
         trace!(informer = %self.resource, rv = %version, "received an event");
         progress.events += 1;
@@ -335,19 +338,20 @@ impl Reflector {
             Ordering::Greater => progress.has_moved = true,
             Ordering::Equal => {}
             Ordering::Less => {
-                return Err(SourceError::OlderVersion { from: self.resume.watch(), to: version.clone() });
+                return Err(SourceError::OlderVersion { from: self.resume.watch_version(), to: version.clone() });
             }
         }
         Ok(())
     }
 
-    fn show(&mut self, reader: &EventReader, progress: &mut WatchProgress) {
+    /// Shows the events since the last call in the status.
+    fn update_status(&mut self, reader: &EventReader, progress: &mut WatchProgress) {
         let events = std::mem::take(&mut progress.events);
         if events == 0 {
             return;
         }
-        let version = self.resume.watch();
-        self.status.note(|status| {
+        let version = self.resume.watch_version();
+        self.status.update_silently(|status| {
             status.version = Some(version);
             status.last_event = Some(reader.last_byte_at);
             status.confirmed = Some(reader.last_byte_at);
@@ -386,9 +390,9 @@ enum Wake {
     Time,
 }
 
-/// Waits for the next change of the number.
-async fn next_change(mut number: watch::Receiver<u64>) {
-    // An error would mean that no reflector is left, but this one is.
+/// Waits until a reflector of the same client reports a history change, which increases the number in the channel.
+async fn next_history_change(mut number: watch::Receiver<u64>) {
+    // The channel does not close while this reflector runs. If it did, no history change could follow, so the wait would not end.
     if number.changed().await.is_err() {
         std::future::pending::<()>().await;
     }

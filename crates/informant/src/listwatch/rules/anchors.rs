@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct Anchor {
     pub(crate) identity: Identity,
-    /// True if the event was the object's deletion. The version is then that of the deletion.
+    /// True if the event was the object's deletion. The version is then the version of the deletion.
     pub(crate) is_deleted: bool,
     /// A hash of the object's JSON; 0 if it is not known.
     digest: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Anchor {
 
 /// The newest events of a watch, or the newest items of a list.
 ///
-/// If the server still has the newest event, it has all events before it too. The second one guards against chance: a restored
+/// If the server still has the newest event, it has all events before it too. The second anchor guards against chance: a restored
 /// server may write the same object at the same version again.
 #[derive(Debug, Default)]
 pub(crate) struct Anchors {

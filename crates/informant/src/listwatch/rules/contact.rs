@@ -1,7 +1,7 @@
 //! Tracks the contact with the server: whether there was an outage, and whether the server is starting.
 //!
 //! - **In:** when bytes arrived, and which requests failed.
-//! - **Out:** whether the server's history must be checked; whether errors may be those of a starting server.
+//! - **Out:** whether the server's history must be checked; whether the server may be starting, which explains some errors.
 //! - **Knows nothing of:** how the history is checked.
 
 use std::time::Duration;
@@ -15,13 +15,13 @@ use super::error_class::ErrorClass;
 pub(crate) struct Contact {
     /// When the last byte arrived.
     last: Instant,
-    /// True if an attempt to reach the server has failed since.
+    /// True if an attempt to reach the server has failed since the last byte arrived.
     has_failed: bool,
     /// Since when no request has reached the server.
     unreachable_since: Option<Instant>,
     /// When the server answered first after it could not be reached.
     first_answer: Option<Instant>,
-    /// How many requests in a row did not reach the server although it answered those of other reflectors.
+    /// How many requests in a row did not reach the server although the server answered requests of other reflectors.
     lone_failures: u32,
 }
 
@@ -41,17 +41,17 @@ impl Contact {
     }
 
     /// Ends the outage, because a list was accepted, a watch opened or the history checked.
-    pub(crate) fn restored(&mut self, now: Instant) {
+    pub(crate) fn end_outage(&mut self, now: Instant) {
         (self.last, self.has_failed) = (now, false);
     }
 
     /// Notes that a watch ended, whose last byte arrived at this time.
-    pub(crate) fn watch_ended(&mut self, last_byte: Instant) {
+    pub(crate) fn note_watch_end(&mut self, last_byte: Instant) {
         self.last = last_byte;
     }
 
     /// Notes a failed attempt.
-    pub(crate) fn attempt_failed(&mut self, class: ErrorClass) {
+    pub(crate) fn note_failed_attempt(&mut self, class: ErrorClass) {
         self.has_failed |=
             matches!(class, ErrorClass::Unreachable | ErrorClass::ConnectionLost | ErrorClass::ServerError);
     }
@@ -62,7 +62,7 @@ impl Contact {
     }
 
     /// Notes that the server answered a request, successfully or not.
-    pub(crate) fn answered(&mut self, now: Instant) {
+    pub(crate) fn note_answer(&mut self, now: Instant) {
         if self.unreachable_since.take().is_some() {
             self.first_answer = Some(now);
         }
@@ -70,7 +70,7 @@ impl Contact {
     }
 
     /// Notes that a request did not reach the server.
-    pub(crate) fn unreachable(&mut self, now: Instant) {
+    pub(crate) fn note_unreachable(&mut self, now: Instant) {
         self.unreachable_since.get_or_insert(now);
     }
 
@@ -80,7 +80,7 @@ impl Contact {
     }
 
     /// Returns true if the next attempt is made soon. If the server answers other reflectors, the cause is not an outage, so only the first attempts
-    /// are.
+    /// are made soon.
     pub(crate) fn may_retry_soon(&mut self, answers_others: bool) -> bool {
         self.lone_failures += u32::from(answers_others);
         self.lone_failures < QUICK_LONE_FAILURES
@@ -103,15 +103,15 @@ mod tests {
         let begun = Instant::now();
         let mut contact = Contact::new(begun);
         assert!(!contact.was_lost(begun + 10 * SECOND) && contact.was_lost(begun + 11 * SECOND));
-        contact.watch_ended(begun + 5 * SECOND);
+        contact.note_watch_end(begun + 5 * SECOND);
         assert!(!contact.was_lost(begun + 15 * SECOND));
 
-        contact.attempt_failed(ErrorClass::Expired);
+        contact.note_failed_attempt(ErrorClass::Expired);
         assert!(!contact.was_lost(begun + 6 * SECOND), "the server answered");
-        contact.attempt_failed(ErrorClass::ConnectionLost);
+        contact.note_failed_attempt(ErrorClass::ConnectionLost);
         assert!(contact.was_lost(begun + 6 * SECOND));
 
-        contact.restored(begun + 7 * SECOND);
+        contact.end_outage(begun + 7 * SECOND);
         assert!(!contact.was_lost(begun + 7 * SECOND));
     }
 
@@ -119,15 +119,15 @@ mod tests {
     fn a_server_counts_as_starting_until_thirty_seconds_after_its_first_answer() {
         let begun = Instant::now();
         let mut contact = Contact::new(begun);
-        contact.answered(begun);
+        contact.note_answer(begun);
         assert!(!contact.is_server_starting(begun), "it could be reached all the time");
 
-        contact.unreachable(begun);
-        contact.unreachable(begun + 50 * SECOND);
+        contact.note_unreachable(begun);
+        contact.note_unreachable(begun + 50 * SECOND);
         assert_eq!((contact.is_server_starting(begun + 99 * SECOND), contact.unreachable_since()), (true, Some(begun)));
 
-        contact.answered(begun + 100 * SECOND);
-        contact.answered(begun + 120 * SECOND);
+        contact.note_answer(begun + 100 * SECOND);
+        contact.note_answer(begun + 120 * SECOND);
         let is_starting = |seconds| contact.is_server_starting(begun + seconds * SECOND);
         assert_eq!((is_starting(129), is_starting(130)), (true, false));
     }
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(soon, [true, true, true, true, false, false]);
         assert!(!contact.may_retry_soon(false));
 
-        contact.answered(Instant::now());
+        contact.note_answer(Instant::now());
         assert!(contact.may_retry_soon(true) && contact.may_retry_soon(false));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use tokio::time::Instant;
 
-/// The delays after failures: each is twice the one before, up to a cap. A random jitter of up to the same length is added, so that clients do not
+/// The delays after failures: each is twice the previous delay, up to a cap. A random jitter of up to the same length is added, so that clients do not
 /// retry at the same time.
 ///
 /// The default is that of client-go: 0.8 s, 1.6 s, 3.2 s … 30 s, plus jitter. The delays start again from the first after a watch that
@@ -95,32 +95,32 @@ impl Delays {
         self.next = self.backoff.delays();
     }
 
-    /// Returns a random time between two; without jitter, their mean.
+    /// Returns a random time between `shortest` and `longest`; without jitter, their mean.
     pub(crate) fn between(&mut self, shortest: Duration, longest: Duration) -> Duration {
         let part = if self.backoff.is_random { self.random.f64() } else { 0.5 };
         shortest + longest.saturating_sub(shortest).mul_f64(part)
     }
 
     /// Returns how long the prober waits before its next attempt, after an outage of this length: 0.5 to 2 s, and longer in outages of
-    /// more than two minutes. Never longer than `delay`, and not shorter than the first delay.
+    /// more than two minutes. The result is never longer than `delay`, and not shorter than the first delay.
     pub(crate) fn until_probe(&mut self, outage: Duration, delay: Duration) -> Duration {
         let factor = (outage.as_secs_f64() / SHORT_OUTAGE.as_secs_f64()).max(1.0);
-        let probe = self.soon().mul_f64(factor);
+        let probe = self.short().mul_f64(factor);
         probe.max(self.backoff.first).min(delay)
     }
 
     /// Returns a random delay of 0.5 to 2 s.
-    pub(crate) fn soon(&mut self) -> Duration {
+    pub(crate) fn short(&mut self) -> Duration {
         self.between(Duration::from_millis(500), Duration::from_secs(2))
     }
 
     /// Notes a success: a complete list, or an open watch.
-    pub(crate) fn succeeded(&mut self, now: Instant) {
+    pub(crate) fn note_success(&mut self, now: Instant) {
         self.healthy_since.get_or_insert(now);
     }
 
     /// Notes a failure, and returns how long to wait: at least as long as the server asked for, up to a minute.
-    pub(crate) fn failed(&mut self, now: Instant, retry_after: Option<Duration>) -> Duration {
+    pub(crate) fn after_failure(&mut self, now: Instant, retry_after: Option<Duration>) -> Duration {
         // The healthy time is counted from the last failure, not from the last restart: delays do not become short within an outage.
         if self.healthy_since.take().is_some_and(|since| now - since >= HEALTHY_AFTER) {
             self.next = self.backoff.delays();
@@ -153,7 +153,7 @@ mod tests {
             let now = Instant::now();
             let mut delays = Delays::new(Backoff::default().seed(seed));
             for least in [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0, 30.0] {
-                let delay = delays.failed(now, None).as_secs_f64();
+                let delay = delays.after_failure(now, None).as_secs_f64();
                 assert!((least - 0.001..least * 2.0 + 0.001).contains(&delay), "{delay} for {least}, seed {seed}");
             }
         }
@@ -165,7 +165,7 @@ mod tests {
         let now = Instant::now();
         let mut delays = Delays::new(Backoff::new(Duration::from_millis(10), TENTH).without_jitter());
 
-        let total: Duration = (0..5).map(|_| delays.failed(now, None)).sum();
+        let total: Duration = (0..5).map(|_| delays.after_failure(now, None)).sum();
 
         assert_eq!((total.as_secs_f64() * 1e4).round(), 2500.0);
     }
@@ -192,13 +192,13 @@ mod tests {
         let now = Instant::now();
         let mut delays = Delays::new(Backoff::default().without_jitter());
         for _ in 0..60 {
-            delays.failed(now, None);
+            delays.after_failure(now, None);
         }
-        assert_eq!(seconds(delays.failed(now, None)), 30.0);
+        assert_eq!(seconds(delays.after_failure(now, None)), 30.0);
 
         delays.restart();
 
-        assert_eq!(seconds(delays.failed(now, None)), 0.8);
+        assert_eq!(seconds(delays.after_failure(now, None)), 0.8);
     }
 
     /// Differs from HC-25 and RE-03.
@@ -206,23 +206,23 @@ mod tests {
     fn delays_start_again_from_the_first_after_two_minutes_without_a_failure_and_never_within_an_outage() {
         let mut now = Instant::now();
         let mut delays = Delays::new(Backoff::default().without_jitter());
-        delays.succeeded(now);
+        delays.note_success(now);
         for _ in 0..60 {
-            now += delays.failed(now, None);
+            now += delays.after_failure(now, None);
         }
-        assert_eq!(seconds(delays.failed(now, None)), 30.0, "half an hour of failures");
+        assert_eq!(seconds(delays.after_failure(now, None)), 30.0, "half an hour of failures");
 
-        delays.succeeded(now);
+        delays.note_success(now);
         now += Duration::from_secs(119);
-        assert_eq!(seconds(delays.failed(now, None)), 30.0, "not yet healthy");
+        assert_eq!(seconds(delays.after_failure(now, None)), 30.0, "not yet healthy");
 
-        delays.succeeded(now);
+        delays.note_success(now);
         now += Duration::from_secs(60);
-        delays.succeeded(now);
+        delays.note_success(now);
         now += Duration::from_secs(60);
-        assert_eq!(seconds(delays.failed(now, None)), 0.8, "healthy for two minutes");
+        assert_eq!(seconds(delays.after_failure(now, None)), 0.8, "healthy for two minutes");
         now += Duration::from_secs(3600);
-        assert_eq!(seconds(delays.failed(now, None)), 1.6, "an hour without a success");
+        assert_eq!(seconds(delays.after_failure(now, None)), 1.6, "an hour without a success");
     }
 
     #[test]
@@ -230,8 +230,8 @@ mod tests {
         let now = Instant::now();
         let mut delays = Delays::new(Backoff::default().without_jitter());
 
-        assert_eq!(delays.failed(now, Some(Duration::from_secs(7))), Duration::from_secs(7));
-        assert_eq!(seconds(delays.failed(now, Some(TENTH))), 1.6, "a shorter Retry-After has no effect");
-        assert_eq!(delays.failed(now, Some(Duration::from_secs(86_400))), Duration::from_secs(60));
+        assert_eq!(delays.after_failure(now, Some(Duration::from_secs(7))), Duration::from_secs(7));
+        assert_eq!(seconds(delays.after_failure(now, Some(TENTH))), 1.6, "a shorter Retry-After has no effect");
+        assert_eq!(delays.after_failure(now, Some(Duration::from_secs(86_400))), Duration::from_secs(60));
     }
 }

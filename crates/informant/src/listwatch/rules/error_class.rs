@@ -17,7 +17,7 @@ pub(crate) enum ErrorClass {
     TooLarge,
     /// The version of an event or list is older than the version that the reflector has reached.
     OlderVersion,
-    /// The server's history differs from the one that the reflector followed.
+    /// The server does not have the history that the reflector followed.
     HistoryChanged,
     /// The server has too many requests (429).
     Overloaded,

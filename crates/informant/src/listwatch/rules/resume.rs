@@ -16,7 +16,7 @@ pub(crate) struct Resume {
     observed: Option<ResourceVersion>,
     /// The newest version that the server has shown in its present history, if it is newer than `observed`.
     shown: Option<ResourceVersion>,
-    /// The version that was reached before the watch was resumed at an earlier event, until the watch gets there.
+    /// The version that was reached before the watch was resumed at an earlier event, until the watch reaches that version again.
     reached: Option<ResourceVersion>,
     /// True if the server could not serve `observed`. Until a list succeeds, the newest state is requested instead.
     is_unavailable: bool,
@@ -66,20 +66,20 @@ impl Resume {
     }
 
     /// Returns the request for the first page of the next list.
-    pub(crate) fn list(&self) -> ListRequest {
+    pub(crate) fn list_request(&self) -> ListRequest {
         let version = match &self.observed {
             Some(_) | None if self.is_unavailable => ResourceVersion::default(),
             Some(observed) => observed.clone(),
             None => ANY.into(),
         };
-        let is_of_a_version = !version.is_empty() && version.as_str() != ANY;
+        let names_version = !version.is_empty() && version.as_str() != ANY;
         // With a limit, the server reads exactly this version, which may be compacted; without one, it may answer with a newer version.
-        let limit = self.page_size.or((!is_of_a_version || self.prefers_pages).then_some(PAGE));
+        let limit = self.page_size.or((!names_version || self.prefers_pages).then_some(PAGE));
         ListRequest { version, limit, ..ListRequest::default() }
     }
 
     /// Returns the version that the next streamed list asks for.
-    pub(crate) fn stream(&self) -> ResourceVersion {
+    pub(crate) fn streamed_list_version(&self) -> ResourceVersion {
         match &self.observed {
             Some(observed) if !self.is_unavailable => observed.clone(),
             Some(_) | None => ResourceVersion::default(),
@@ -87,7 +87,7 @@ impl Resume {
     }
 
     /// Returns the version at which the next watch begins.
-    pub(crate) fn watch(&self) -> ResourceVersion {
+    pub(crate) fn watch_version(&self) -> ResourceVersion {
         self.observed.clone().unwrap_or_default()
     }
 
@@ -108,7 +108,7 @@ impl Resume {
 
     /// Notes the failure of a list or streamed list. If the server cannot serve the requested version, because it is too old or too new, or served
     /// an older one, the next list asks for the newest state.
-    pub(crate) fn list_failed(&mut self, class: ErrorClass) {
+    pub(crate) fn note_failed_list(&mut self, class: ErrorClass) {
         if let ErrorClass::TooLarge | ErrorClass::OlderVersion = class {
             self.doubt_history();
         }
@@ -118,7 +118,7 @@ impl Resume {
     }
 
     /// Notes that the server's history changed.
-    pub(crate) fn history_changed(&mut self) {
+    pub(crate) fn note_history_change(&mut self) {
         self.history = History::Changed;
         self.is_unavailable = true;
     }
@@ -160,7 +160,7 @@ impl Resume {
     }
 
     /// Notes that a list became the new state.
-    pub(crate) fn listed(&mut self, asked: &ResourceVersion, version: &ResourceVersion, is_paged: bool) {
+    pub(crate) fn note_accepted_list(&mut self, asked: &ResourceVersion, version: &ResourceVersion, is_paged: bool) {
         (self.is_unavailable, self.refused_damage, self.history) = (false, false, History::Same);
         self.observed = Some(version.clone());
         (self.shown, self.reached) = (None, None);
@@ -179,15 +179,15 @@ impl Resume {
 
     /// Returns the version up to which everything has been delivered.
     pub(crate) fn reached(&self) -> ResourceVersion {
-        self.reached.clone().unwrap_or_else(|| self.watch())
+        self.reached.clone().unwrap_or_else(|| self.watch_version())
     }
 
     /// Returns the newest version that the server has shown.
     pub(crate) fn newest(&self) -> ResourceVersion {
-        self.shown.clone().unwrap_or_else(|| self.watch())
+        self.shown.clone().unwrap_or_else(|| self.watch_version())
     }
 
-    /// Makes the next watch begin at this version, which is that of an event that the server is known to have.
+    /// Makes the next watch begin at this version: the version of an event that the server is known to have.
     pub(crate) fn resume_from(&mut self, version: &ResourceVersion) {
         let reached = self.reached();
         if reached != *version {
@@ -201,7 +201,7 @@ impl Resume {
         self.shown.as_ref().is_some_and(|shown| version.compare(shown) == Ok(Ordering::Less))
     }
 
-    /// Notes the version of an event. If it is older than the observed one, the server's history is in doubt.
+    /// Notes the version of an event. If it is older than the observed version, the server's history is in doubt.
     pub(crate) fn observe(&mut self, version: &ResourceVersion) -> Ordering {
         let order = self.compare(version);
         match order {
@@ -215,7 +215,7 @@ impl Resume {
         order
     }
 
-    /// Compares a version with the observed one. An empty one counts as equal. Versions that are not numbers cannot be compared; any change counts as
+    /// Compares a version with the observed version. An empty version counts as equal. Versions that are not numbers cannot be compared; any change counts as
     /// progress.
     fn compare(&self, version: &ResourceVersion) -> Ordering {
         let Some(observed) = &self.observed else { return Ordering::Greater };
@@ -238,7 +238,7 @@ mod tests {
     fn observed(text: &str) -> Resume {
         let mut resume = Resume::default();
         assert_eq!(resume.judge(&version("0"), &version(text)), ListVerdict::Accepted);
-        resume.listed(&version("0"), &version(text), false);
+        resume.note_accepted_list(&version("0"), &version(text), false);
         resume
     }
 
@@ -246,33 +246,40 @@ mod tests {
     #[test]
     fn the_version_of_the_next_request_is_the_observed_one_or_the_newest_if_that_is_unavailable() {
         let mut resume = Resume::default();
-        assert_eq!((resume.list().to_string().as_str(), resume.stream().as_str()), ("L(0, 500)", ""));
-        resume.list_failed(ErrorClass::Expired);
-        assert_eq!(resume.list().to_string(), "L(\"\", 500)");
+        assert_eq!(
+            (resume.list_request().to_string().as_str(), resume.streamed_list_version().as_str()),
+            ("L(0, 500)", "")
+        );
+        resume.note_failed_list(ErrorClass::Expired);
+        assert_eq!(resume.list_request().to_string(), "L(\"\", 500)");
 
         let mut resume = observed("10");
-        assert_eq!(resume.list().to_string(), "L(10, no limit)");
-        assert_eq!((resume.stream().as_str(), resume.watch().as_str()), ("10", "10"));
+        assert_eq!(resume.list_request().to_string(), "L(10, no limit)");
+        assert_eq!((resume.streamed_list_version().as_str(), resume.watch_version().as_str()), ("10", "10"));
 
-        resume.list_failed(ErrorClass::Expired);
-        assert_eq!(resume.list().to_string(), "L(\"\", 500)");
-        assert_eq!((resume.stream().as_str(), resume.watch().as_str()), ("", "10"));
+        resume.note_failed_list(ErrorClass::Expired);
+        assert_eq!(resume.list_request().to_string(), "L(\"\", 500)");
+        assert_eq!((resume.streamed_list_version().as_str(), resume.watch_version().as_str()), ("", "10"));
 
-        resume.listed(&version(""), &version("12"), true);
-        assert_eq!(resume.list().to_string(), "L(12, no limit)", "pages of another list than the first do not count");
+        resume.note_accepted_list(&version(""), &version("12"), true);
+        assert_eq!(
+            resume.list_request().to_string(),
+            "L(12, no limit)",
+            "pages of another list than the first do not count"
+        );
     }
 
     /// RE-09, RE-10, HC-23
     #[test]
     fn pages_are_requested_if_the_server_paged_the_first_list_or_a_page_size_is_set() {
         let mut resume = Resume::default();
-        resume.listed(&version("0"), &version("10"), true);
-        assert_eq!(resume.list().to_string(), "L(10, 500)");
+        resume.note_accepted_list(&version("0"), &version("10"), true);
+        assert_eq!(resume.list_request().to_string(), "L(10, 500)");
 
         let mut resume = Resume::new(Some(20));
-        assert_eq!(resume.list().to_string(), "L(0, 20)");
-        resume.listed(&version("0"), &version("10"), false);
-        assert_eq!(resume.list().to_string(), "L(10, 20)");
+        assert_eq!(resume.list_request().to_string(), "L(0, 20)");
+        resume.note_accepted_list(&version("0"), &version("10"), false);
+        assert_eq!(resume.list_request().to_string(), "L(10, 20)");
     }
 
     #[test]
@@ -280,13 +287,13 @@ mod tests {
         let mut resume = observed("100");
 
         assert_eq!(resume.judge(&version("100"), &version("60")), ListVerdict::Stale);
-        resume.list_failed(ErrorClass::Expired);
-        assert_eq!(resume.list().to_string(), "L(\"\", 500)");
-        assert_eq!(resume.watch().as_str(), "100", "nothing has changed yet");
+        resume.note_failed_list(ErrorClass::Expired);
+        assert_eq!(resume.list_request().to_string(), "L(\"\", 500)");
+        assert_eq!(resume.watch_version().as_str(), "100", "nothing has changed yet");
 
         assert_eq!(resume.judge(&version(""), &version("61")), ListVerdict::HistoryChanged);
-        resume.listed(&version(""), &version("61"), false);
-        assert_eq!(resume.list().to_string(), "L(61, no limit)");
+        resume.note_accepted_list(&version(""), &version("61"), false);
+        assert_eq!(resume.list_request().to_string(), "L(61, no limit)");
     }
 
     #[test]
@@ -295,7 +302,7 @@ mod tests {
         assert_eq!(observed("10").judge(&version("10"), &version("")), ListVerdict::Unversioned);
         assert_eq!(observed("10").judge(&version(""), &version("0")), ListVerdict::Unversioned);
         let mut resume = Resume::default();
-        resume.listed(&version("0"), &version(""), false);
+        resume.note_accepted_list(&version("0"), &version(""), false);
         assert_eq!(resume.judge(&version(""), &version("")), ListVerdict::Accepted);
         assert!(!resume.is_versioned() && observed("10").is_versioned());
     }
@@ -309,20 +316,23 @@ mod tests {
         }
         assert_eq!(resume.judge(&version(""), &version("119")), ListVerdict::HistoryChanged);
         assert_eq!(resume.judge(&version("100"), &version("119")), ListVerdict::Stale, "a replica may lag behind");
-        assert_eq!(resume.watch().as_str(), "100", "the events up to 120 were not received");
+        assert_eq!(resume.watch_version().as_str(), "100", "the events up to 120 were not received");
     }
 
     #[test]
     fn a_watch_can_resume_at_an_earlier_event_and_the_newest_version_is_kept() {
         let mut resume = observed("100");
         resume.resume_from(&version("90"));
-        assert_eq!((resume.watch().as_str(), resume.note_newest_version(&version("99"))), ("90", Ordering::Less));
+        assert_eq!(
+            (resume.watch_version().as_str(), resume.note_newest_version(&version("99"))),
+            ("90", Ordering::Less)
+        );
         assert_eq!(resume.observe(&version("95")), Ordering::Greater);
-        assert_eq!((resume.watch().as_str(), resume.reached().as_str()), ("95", "100"));
+        assert_eq!((resume.watch_version().as_str(), resume.reached().as_str()), ("95", "100"));
         assert_eq!((resume.observe(&version("101")), resume.reached().as_str()), (Ordering::Greater, "101"));
         assert_eq!(resume.note_newest_version(&version("102")), Ordering::Greater);
 
-        resume.listed(&version(""), &version("97"), false);
+        resume.note_accepted_list(&version(""), &version("97"), false);
         assert_eq!(resume.note_newest_version(&version("98")), Ordering::Greater, "a list resets the newest version");
     }
 
@@ -339,7 +349,7 @@ mod tests {
             ("v1", Ordering::Greater, "v1"),
         ];
         for (event, order, after) in table {
-            assert_eq!((resume.observe(&version(event)), resume.watch().as_str()), (order, after), "{event}");
+            assert_eq!((resume.observe(&version(event)), resume.watch_version().as_str()), (order, after), "{event}");
         }
     }
 }

@@ -321,7 +321,7 @@ impl StateMachine {
             (Backoff { before: Before::Watch }, _) => check_before(Before::Watch),
         };
         match (self.state, input) {
-            (StreamedList | List, Failed(class, _)) => resume.list_failed(class),
+            (StreamedList | List, Failed(class, _)) => resume.note_failed_list(class),
             (Backoff { before: Before::List } | KindGone, _) => self.may_repeat = true,
             (StreamedList | List | CheckingKind | CheckingHistory { .. } | Watch | Backoff { .. }, _) => {}
         }
@@ -393,9 +393,9 @@ impl StateMachine {
                 false => Duration::ZERO,
             };
         }
-        let delay = self.delays.failed(now, retry_after);
+        let delay = self.delays.after_failure(now, retry_after);
         match is_startup_error {
-            true => delay.min(self.delays.soon().max(retry_after.unwrap_or_default())),
+            true => delay.min(self.delays.short().max(retry_after.unwrap_or_default())),
             false => delay,
         }
     }
@@ -528,9 +528,9 @@ mod tests {
 
         fn resume(&self) -> Resume {
             let mut resume = Resume::default();
-            resume.listed(&"0".into(), &self.version.into(), false);
+            resume.note_accepted_list(&"0".into(), &self.version.into(), false);
             if self.is_newest_requested {
-                resume.list_failed(ErrorClass::Expired);
+                resume.note_failed_list(ErrorClass::Expired);
             }
             resume
         }
@@ -588,7 +588,7 @@ mod tests {
             words.split(", ").all(|word| match word {
                 "" => true,
                 "no version" => !matches!(self.version, "10"),
-                "version requested" => !self.resume().list().version.is_empty(),
+                "version requested" => !self.resume().list_request().version.is_empty(),
                 "no repetition" => self.may_repeat,
                 "progress" => self.input.made_progress(),
                 "third failure" => failures >= 3,

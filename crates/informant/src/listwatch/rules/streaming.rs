@@ -27,12 +27,12 @@ impl StreamingSupport {
     }
 
     /// Notes that the server refused a streamed list.
-    pub(crate) fn refused(&self, now: Instant) {
+    pub(crate) fn note_refusal(&self, now: Instant) {
         *self.refused_at.lock() = Some(now);
     }
 
-    /// Forgets the refusal: the next connection may be to another server.
-    pub(crate) fn connection_lost(&self) {
+    /// Forgets the refusal. Called when the connection is lost: the next connection may be to another server.
+    pub(crate) fn forget_refusal(&self) {
         *self.refused_at.lock() = None;
     }
 }
@@ -47,11 +47,11 @@ mod tests {
         let now = Instant::now();
         assert!(support.may_try(now));
 
-        support.refused(now);
+        support.note_refusal(now);
         assert!(!support.clone().may_try(now + Duration::from_secs(3599)));
         assert!(support.may_try(now + Duration::from_secs(3600)));
 
-        support.connection_lost();
+        support.forget_refusal();
         assert!(support.may_try(now));
     }
 }

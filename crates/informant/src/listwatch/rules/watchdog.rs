@@ -21,12 +21,12 @@ const OVERTIME: Duration = Duration::from_secs(30);
 
 impl Watchdog {
     /// Notes that a watch was opened.
-    pub(crate) fn opened(&mut self) {
+    pub(crate) fn note_opened_watch(&mut self) {
         self.last = None;
     }
 
     /// Notes a bookmark.
-    pub(crate) fn bookmark(&mut self, now: Instant) {
+    pub(crate) fn note_bookmark(&mut self, now: Instant) {
         if let Some(last) = self.last.replace(now) {
             self.longest = self.longest.max(Some(now - last));
         }
@@ -57,10 +57,10 @@ mod tests {
         let mut now = Instant::now();
         let mut bookmark_after = |watchdog: &mut Watchdog, seconds| {
             now += Duration::from_secs(seconds);
-            watchdog.bookmark(now);
+            watchdog.note_bookmark(now);
         };
         let mut watchdog = Watchdog::default();
-        watchdog.opened();
+        watchdog.note_opened_watch();
         bookmark_after(&mut watchdog, 500);
         assert_eq!(watchdog.idle_timeout(timeout).as_secs(), 430, "no pause is known yet");
 
@@ -70,7 +70,7 @@ mod tests {
         bookmark_after(&mut watchdog, 1);
         assert_eq!(watchdog.idle_timeout(timeout).as_secs(), 300);
 
-        watchdog.opened();
+        watchdog.note_opened_watch();
         bookmark_after(&mut watchdog, 10_000);
         assert_eq!(watchdog.idle_timeout(timeout).as_secs(), 300, "the time between two watches is not a pause");
         bookmark_after(&mut watchdog, 200);

@@ -42,7 +42,7 @@ pub struct SourceHandle<O> {
     live: Arc<Live<O>>,
 }
 
-/// What handle and source share.
+/// The state that the handle and the source share.
 pub(super) struct Live<O> {
     timeline: Mutex<Timeline<O>>,
     /// Notified after each change of the timeline.
@@ -62,13 +62,13 @@ mod sealed {
     }
 }
 
-/// A [`LiveObject`], read. It is public in name only.
+/// A [`LiveObject`] after it was parsed. It is not part of the public API.
 pub enum Given<O> {
     Key(Key),
     Object(Identity, GivenContent<O>),
 }
 
-/// The content of a given object. It is public in name only.
+/// The content of such an object. It is not part of the public API.
 pub struct GivenContent<O>(ObjectContent<O>);
 
 impl<O: Send + Sync + 'static> SourceHandle<O> {
@@ -254,7 +254,7 @@ impl<O: Clone + Send + Sync + 'static> sealed::Sealed<O> for Item<O> {
                 let value = serde_json::from_slice(&json).map_err(|error| format!("the item is not JSON: {error}"))?;
                 from_json(value)
             }
-            ItemContent::Ready(cached) => {
+            ItemContent::Decoded(cached) => {
                 let mut provenance = Provenance::new(cached.types().clone());
                 if let Some(cluster) = cached.cluster() {
                     provenance = provenance.of_cluster(Arc::clone(cluster));

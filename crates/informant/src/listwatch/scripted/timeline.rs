@@ -23,7 +23,7 @@ pub(super) struct Timeline<O> {
     /// How many uids the source has assigned.
     uids: u64,
     endings: Vec<Ending>,
-    /// How many of the newest endings wait for a watch to be opened. Zero while `unended` is not.
+    /// How many of the newest endings wait for a watch to be opened. Zero while `unended` is not zero.
     unassigned: usize,
     /// How many open watches have no ending yet.
     unended: usize,
@@ -61,7 +61,7 @@ pub(super) struct LoggedEvent<O> {
 
 /// The end of all watches that were open at one time.
 struct Ending {
-    /// How many events of the log these watches deliver before.
+    /// How many events of the log these watches deliver before they end.
     position: usize,
     /// `None` for a clean end.
     error: Option<SourceError>,
@@ -110,8 +110,8 @@ impl<O> Timeline<O> {
         self.version.clone()
     }
 
-    /// Applies a change and returns its version. A missing uid is that of the object's present state, or a new one; a missing version
-    /// is counted up.
+    /// Applies a change and returns its version. A missing uid becomes the uid of the object's present state, or a new one; a missing
+    /// version becomes the next number.
     pub(super) fn change(&mut self, change: ChangeKind, mut state: ObjectState<O>) -> ResourceVersion {
         let Identity { key, uid, version } = &mut state.identity;
         if uid.is_empty() {
@@ -178,7 +178,7 @@ impl<O> Timeline<O> {
         Cursor { position, ending }
     }
 
-    /// The watch was dropped.
+    /// Called when a watch was dropped.
     pub(super) fn close(&mut self, cursor: &Cursor) {
         if cursor.ending >= self.endings.len() {
             self.unended -= 1;
@@ -201,7 +201,7 @@ impl<O> Timeline<O> {
         }
     }
 
-    /// Makes a version the current one; an empty version is counted up.
+    /// Makes a version the current one; an empty version becomes the next number.
     fn advance(&mut self, given: &ResourceVersion) -> ResourceVersion {
         self.last_number = match given.as_str().parse::<u64>() {
             Ok(number) => self.last_number.max(number),
@@ -219,7 +219,7 @@ impl<O> Timeline<O> {
 }
 
 impl<O> ObjectState<O> {
-    /// Makes an item of this state. Runs users' code: the `Clone` of a ready object.
+    /// Makes an item of this state. Runs users' code: the `Clone` of a decoded object.
     pub(super) fn item(&self) -> Item<O> {
         match &self.content {
             ObjectContent::Ready(make) => make(&self.identity),
@@ -234,7 +234,7 @@ impl<O> ObjectState<O> {
 }
 
 impl<O> LoggedEvent<O> {
-    /// Makes the event that a watch delivers. Runs users' code: the `Clone` of a ready object.
+    /// Makes the event that a watch delivers. Runs users' code: the `Clone` of a decoded object.
     pub(super) fn event(&self) -> SourceEvent<O> {
         match &self.change {
             Some((ChangeKind::Added, state)) => SourceEvent::Added(state.item()),
