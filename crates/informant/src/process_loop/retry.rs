@@ -165,9 +165,9 @@ impl<O, F: FnMut(&ObjectChanges<O>) -> Result<(), ProcessFailure>> Retrier<O, F>
 }
 
 /// Requeues the held items when the loop ends, without their processed changes.
-impl<O, F> Drop for Retrying<O, F> {
+impl<O, F> Drop for Retrier<O, F> {
     fn drop(&mut self) {
-        for Held { processed, batch, .. } in self.held.drain(..) {
+        for HeldItem { processed, batch, .. } in self.held.drain(..) {
             batch.settle(|_| ItemOutcome::Requeue { processed });
         }
     }
