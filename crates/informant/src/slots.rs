@@ -42,8 +42,9 @@ pub(crate) struct Slots<T> {
 }
 
 impl<T: Keyed> Slots<T> {
+    #[inline]
     pub(crate) fn find(&self, key: &Key) -> Option<Slot> {
-        self.find_hashed(key.table_hash(), |value| value.key() == key)
+        self.find_hashed(key.table_hash(), |value| key == value.key())
     }
 
     pub(crate) fn find_parts(&self, key: KeyParts<'_>) -> Option<Slot> {
@@ -53,6 +54,7 @@ impl<T: Keyed> Slots<T> {
 
 impl<T: Hashed> Slots<T> {
     /// Returns the slot of the value that has this hash and that `is_wanted` accepts.
+    #[inline]
     pub(crate) fn find_hashed(&self, hash: u64, is_wanted: impl Fn(&T) -> bool) -> Option<Slot> {
         self.by_hash.find(hash, |&slot| is_wanted(value_at(&self.values, slot))).copied()
     }

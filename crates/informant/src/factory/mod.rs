@@ -43,7 +43,7 @@ pub use self::{
 ///
 /// - **Get** an informer with [`informer`](Self::informer), or with [`request`](Self::request) for other scopes and for kinds that are
 ///   known at run time. Calls for the same kind, scope and object type return the same informer: one list, one watch, one cache.
-/// - **Start** all new informers with [`start`](Self::start); call it again after asking for more. No request is sent before.
+/// - **Start** all new informers with [`start`](Self::start); call it again after asking for more. An informer sends no request to the server before it is started.
 /// - **Wait** with [`synced`](Self::synced). [`problems`](Self::problems), [`synced_within`](Self::synced_within) and a factory that
 ///   [fails fast](FactoryBuilder::fail_fast) report which informer is not synced, and why.
 /// - **Stop** all of them with [`stop`](Self::stop), or one with [its own `stop`](SharedInformer::stop). The next call for a stopped
@@ -124,7 +124,7 @@ impl SharedInformerFactory {
 
     /// As [`informer`](Self::informer), for a kind that is known at run time. The server need not have the kind yet.
     ///
-    /// An `ApiResource` does not contain whether its objects are namespaced. If the factory is
+    /// An `ApiResource` does not state whether its objects are namespaced. If the factory is
     /// [limited to a namespace](FactoryBuilder::in_namespace), this method assumes that they are; [`discover`](Self::discover) asks the server.
     pub fn dynamic(&self, resource: &ApiResource) -> SharedInformer<DynamicObject> {
         self.request_dynamic(resource).of_default_scope()

@@ -111,12 +111,12 @@ impl Registry {
         ended
     }
 
-    /// Returns the memory of whether the server refused to list the kind as a stream; all informers of the kind share it.
+    /// Returns the shared record of whether the server refused to list the kind as a stream; all informers of the kind share it.
     pub(super) fn streaming(&mut self, kind: &KindId) -> StreamingSupport {
         self.streaming.entry(kind.clone()).or_default().clone()
     }
 
-    /// Returns the informer of a key, unless it is stopping.
+    /// Returns the informer of a key, unless it is stopping or has stopped.
     pub(super) fn find(&self, key: &InformerKey) -> Option<AnyInformer> {
         let informer = self.informers.get(key)?;
         match informer.state() {

@@ -49,7 +49,7 @@ struct AnyRequest<'a> {
     factory: &'a SharedInformerFactory,
     source: KubeSource,
     namespaces: Namespaces,
-    /// The source without a namespace.
+    /// The selectors of the request; its `namespace` is always `None`.
     scope: RequestScope,
     object_type: ObjectType,
     /// Creates the reflector settings for the requested object type.

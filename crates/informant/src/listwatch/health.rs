@@ -35,7 +35,7 @@ struct HealthState {
     lists: Semaphore,
 }
 
-/// The rules, without lock, clock or waiting.
+/// Whether the server can be reached, and which reflector probes it. It has no lock and no clock: its callers lock it, and pass the time.
 #[derive(Debug, Default)]
 struct Reachability {
     /// `None` while the server can be reached.
@@ -134,7 +134,7 @@ impl ServerHealth {
         permit(&self.shared.checks).await
     }
 
-    /// Waits for one of four permits to list on a server that is starting; `None` after five seconds, and on other servers.
+    /// Waits for one of four permits to list on a server that is starting; `None` after five seconds, and at once if the server is not starting.
     pub(crate) async fn list_permit(&self, is_starting: bool) -> Option<SemaphorePermit<'_>> {
         match is_starting {
             true => permit(&self.shared.lists).await,
@@ -147,8 +147,8 @@ impl ServerHealth {
         self.shared.history_changes.subscribe()
     }
 
-    /// Notes that the server's history changed, found by a reflector that has taken `seen` changes into account. If another
-    /// reflector has reported a change meanwhile, both found the same change. Returns the number of changes.
+    /// Notes a history change that a reflector found. `seen` is the number of changes that the reflector knew of: if the count is
+    /// higher by now, another reflector has found the same change. Returns the number of changes.
     pub(crate) fn note_history_change(&self, seen: u64) -> u64 {
         let mut count = seen;
         self.shared.history_changes.send_if_modified(|changes| {

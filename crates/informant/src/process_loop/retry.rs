@@ -1,6 +1,6 @@
 //! Calls a user's process function, and retries items that it could not process.
 //!
-//! - **In:** batches of one item each.
+//! - **In:** batches of at most one item.
 //! - **Out:** acknowledged or requeued items; a [`ProcessError`] for each failure.
 //! - **Knows nothing of:** where items come from.
 
@@ -105,9 +105,9 @@ impl<O, F> Retrier<O, F> {
         let failures = failures.or_insert_with(|| Failures { count: 0, delays: Delays::new(backoff) });
         failures.count += 1;
         let attempt = failures.count;
-        let is_left = batch.items().iter().any(|item| item.deltas().len() > failed.processed);
-        let retry_in = is_left.then(|| failures.delays.after_failure(now, None));
-        if !is_left {
+        let has_unprocessed = batch.items().iter().any(|item| item.deltas().len() > failed.processed);
+        let retry_in = has_unprocessed.then(|| failures.delays.after_failure(now, None));
+        if !has_unprocessed {
             self.failures.remove(&key);
         }
         let error = ProcessError { key, attempt, retry_in, source: failed.source };

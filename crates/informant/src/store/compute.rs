@@ -18,11 +18,11 @@ pub struct IndexFunction<O> {
 #[derive(Clone)]
 pub(crate) struct AnyIndexFunction {
     pub(crate) name: Arc<str>,
-    pub(super) values: Arc<ValuesOf>,
+    pub(super) values: Arc<ComputeValues>,
 }
 
 /// Calls the callback with each value of an object.
-pub(super) type ValuesOf = dyn Fn(&Cached<Erased>, &mut dyn FnMut(&str)) + Send + Sync;
+pub(super) type ComputeValues = dyn Fn(&Cached<Erased>, &mut dyn FnMut(&str)) + Send + Sync;
 
 /// A value that an index finds objects by.
 ///
@@ -142,7 +142,7 @@ impl<O> IndexFunction<O> {
 }
 
 impl AnyIndexFunction {
-    /// Returns the index by namespace. It makes no owned values.
+    /// Returns the function of the index by namespace. It does not allocate.
     pub(super) fn by_namespace() -> Self {
         let values = |object: &Cached<Erased>, push: &mut dyn FnMut(&str)| {
             push(object.key().namespace().unwrap_or_default());

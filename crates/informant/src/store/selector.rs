@@ -339,7 +339,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Returns true for a name, and for a DNS name and a name: `example.com/team`.
+/// Returns true for a valid key: a name, optionally after a DNS name and a slash (`example.com/team`).
 fn is_key(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     let is_dns_label = |label: &str| {

@@ -1,7 +1,7 @@
 //! The untyped informer behind every [`SharedInformer`](super::SharedInformer), compiled once.
 //!
 //! - **In:** settings; handlers and functions whose object type is erased.
-//! - **Out:** the informer's task, its start and its end.
+//! - **Out:** the informer's task; the methods that start and stop it.
 //! - **Knows nothing of:** the type of the objects.
 
 use std::{sync::Arc, time::Duration};
@@ -52,13 +52,13 @@ impl AnyInformer {
     /// Starts the informer unless it was started or stopped before; returns true if this call started it.
     pub(crate) fn start_if_new(&self) -> bool {
         let (runtime, core) = (Handle::current(), self.core());
-        let (begin, begun) = oneshot::channel::<BoxFuture<'static, ()>>();
+        let (work_sender, work_receiver) = oneshot::channel::<BoxFuture<'static, ()>>();
         let mut phase = core.phase.lock();
         let Some(settings) = phase.start() else { return false };
         // The task is spawned while the phase is locked, so that `stop` awaits the task. The work of the task begins after the lock is
         // released: starting runs and drops users' code.
         let task = runtime.spawn(async {
-            if let Ok(work) = begun.await {
+            if let Ok(work) = work_receiver.await {
                 work.await;
             }
         });
@@ -73,7 +73,7 @@ impl AnyInformer {
         let _ = core.task.set(ended.boxed().shared());
         drop(phase);
         // The work is refused if the runtime has ended. Dropping it ends the informer.
-        let refused = begin.send(settings.start(core, &runtime));
+        let refused = work_sender.send(settings.start(core, &runtime));
         core.drop_catching_panics(refused.err());
         true
     }
@@ -112,7 +112,7 @@ impl AnyInformer {
         is_inside_informer(core.id).then(|| StopError::InsideCallback { informer: Arc::clone(&core.name) })
     }
 
-    /// Returns true if the informer stopped without a request.
+    /// Returns true if the informer stopped although no handle asked it to.
     pub(crate) fn has_crashed(&self) -> bool {
         self.core().phase.lock().crash_cause().is_some()
     }

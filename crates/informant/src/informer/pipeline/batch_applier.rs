@@ -6,7 +6,7 @@
 
 use std::{
     sync::{Arc, atomic::Ordering},
-    time::{Duration, Instant as Clock},
+    time::{Duration, Instant as StdInstant},
 };
 
 use tokio::time::Instant;
@@ -55,7 +55,7 @@ impl Ticks {
 impl BatchApplier {
     /// Applies a batch to the cache, distributes the events, and acknowledges the batch.
     pub(super) fn apply(&mut self, batch: Batch<Erased>) {
-        let begun = Clock::now();
+        let begun = StdInstant::now();
         let core = &*self.core;
         core.metrics.record_taken(batch.items().len());
         let version = batch.version().cloned();
@@ -64,8 +64,8 @@ impl BatchApplier {
         let mut batch = Some(batch);
         let done = core.with_apply_lock(|processor| {
             let batch = batch.take()?;
-            // Counts the history change before the new objects are visible, for waits that began earlier, and again afterwards, for waits
-            // that begin meanwhile: no wait returns a version that it found in the other history.
+            // Incremented here and again after the write: a call that waits for a version notices the history change whether it began before
+            // or during the write, and never returns a version of the old history.
             if history_changed {
                 core.history_changes.fetch_add(1, Ordering::AcqRel);
             }

@@ -1,8 +1,11 @@
-//! The phase of an informer: new, running, stopping, closed or stopped, with the reason of the stop.
+//! The phase of an informer: new, running, stopping, closed or stopped, with the reason for the stop.
 //!
 //! - **In:** the start, a request to stop, a crash, the last write to the cache, the end of the informer's task.
 //! - **Out:** the next phase, and the settings of a new informer at its start.
-//! - **Knows nothing of:** locks, tasks and wake-ups; [`core`](super::core) has them.
+//! - **Knows nothing of:** locks, tasks and wake-ups, for which [`core`](super::core) is responsible.
+//!
+//! The inputs are methods, in the order of the columns: `close` is called after the last write to the cache, and `end` when the informer's task has
+//! ended. "Asked" and "crashed" are the reason. An informer that is stopped before its start has no task; the call that stops it closes and ends it.
 //!
 //! | phase | `start` | `ask_to_stop` | `crash` | `close` | `end` |
 //! | --- | --- | --- | --- | --- | --- |

@@ -1,4 +1,4 @@
-//! The errors of the cutters.
+//! The errors of `ListCutter` and `LineCutter`.
 
 use std::fmt;
 

@@ -31,7 +31,7 @@ use crate::{ResourceVersion, object::Identity};
 /// Upper bound on the duration of a streamed list, as a multiple of its deadline.
 const LONGEST_STREAM: u32 = 10;
 
-/// How often the ordinary list with which a streamed list is compared is requested, if it fails.
+/// The number of attempts to get the ordinary list with which a streamed list is compared.
 const VERIFYING_ATTEMPTS: u32 = 3;
 
 /// How often a warning is logged while a streamed list delivers nothing.
@@ -44,14 +44,14 @@ impl Reflector {
         if !may_try || !self.settings.source.can_stream_lists() {
             return Ok(Input::NotSupported);
         }
-        let asked = self.resume.streamed_list_version();
+        let requested_version = self.resume.streamed_list_version();
         self.status.set(Activity::Streaming { objects: 0 });
         self.decoder.reset_reused();
         let health = self.settings.health.clone();
         let permit = health.list_permit(self.is_server_starting()).await;
         let asked_at = Instant::now();
         let operation = Operation::StreamList;
-        let opened = self.open(asked.clone(), true).await;
+        let opened = self.open(requested_version.clone(), true).await;
         let mut reader = opened.map_err(|error| Failure::refused(operation, error))?;
         let mut received = ReceivedStream::default();
         let version = self.read_initial_events(&mut reader, &mut received).await;
@@ -63,14 +63,14 @@ impl Reflector {
             return Err(Failure { operation, error: SourceError::EndedEarly, input: Input::Ended(stats) });
         };
         let listed = received.into_list();
-        let is_verified = self.settings.verifies_streams && !matches!(version.as_str(), "" | "0");
-        if is_verified && !self.verify(&listed, &version).await {
+        let needs_verification = self.settings.verifies_streams && !matches!(version.as_str(), "" | "0");
+        if needs_verification && !self.verify(&listed, &version).await {
             self.stop_streaming();
             return Ok(Input::NotSupported);
         }
         // The time of the verification does not count as silence.
         reader.last_byte_at = Instant::now();
-        self.accept(&asked, listed, version, false).map_err(broken)?;
+        self.accept(&requested_version, listed, version, false).map_err(broken)?;
         *stream = Some(reader);
         Ok(Input::Done)
     }
@@ -158,9 +158,9 @@ impl Reflector {
             match self.list_pages(&request).await {
                 Ok((listed, ..)) => break listed,
                 Err(error) => {
-                    let is_temporary = error.class().is_temporary();
+                    let may_succeed_later = error.class().may_succeed_later();
                     let error = self.note_failure(Operation::List, error);
-                    if !is_temporary || attempts == VERIFYING_ATTEMPTS {
+                    if !may_succeed_later || attempts == VERIFYING_ATTEMPTS {
                         debug!(informer = %self.resource, error = %Chain(&*error), "a streamed list could not be verified");
                         return true;
                     }
@@ -191,11 +191,11 @@ impl Reflector {
         sends_initial_events: bool,
     ) -> Result<EventReader, SourceError> {
         let least = self.settings.watch_timeout.as_secs();
-        let lasts = Duration::from_secs(fastrand::u64(least..least.saturating_mul(2)));
-        let request = WatchRequest { version, sends_initial_events, timeout: lasts };
+        let watch_timeout = Duration::from_secs(fastrand::u64(least..least.saturating_mul(2)));
+        let request = WatchRequest { version, sends_initial_events, timeout: watch_timeout };
         let idle_timeout = self.settings.idle_timeout;
         let stream = timeout(idle_timeout, self.settings.source.watch(request)).await;
         let stream = stream.map_err(|_| SourceError::Silent { after: idle_timeout })??;
-        Ok(EventReader::new(stream, lasts, self.settings.size_limit))
+        Ok(EventReader::new(stream, watch_timeout, self.settings.size_limit))
     }
 }

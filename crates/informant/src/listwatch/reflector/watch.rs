@@ -214,7 +214,7 @@ impl Reflector {
     fn interpret_answer(&mut self, answer: Answer) -> Result<VersionAnswer, SourceError> {
         let found = match answer {
             Ok(Some(found)) => found,
-            Err(error) if error.class().is_temporary() => return Ok(VersionAnswer::Nothing),
+            Err(error) if error.class().may_succeed_later() => return Ok(VersionAnswer::Nothing),
             Ok(None) | Err(_) => return Ok(VersionAnswer::Unsupported),
         };
         if self.resume.note_newest_version(&found.version) == Ordering::Less {

@@ -90,7 +90,7 @@ impl Delays {
         Self { backoff, next: backoff.delays(), healthy_since: None, random }
     }
 
-    /// Starts again from the first delay, because a watch delivered an event.
+    /// Starts again from the first delay, after a watch that delivered an event or was open for 10 s.
     pub(crate) fn restart(&mut self) {
         self.next = self.backoff.delays();
     }
@@ -121,7 +121,7 @@ impl Delays {
 
     /// Notes a failure, and returns how long to wait: at least as long as the server asked for, up to a minute.
     pub(crate) fn after_failure(&mut self, now: Instant, retry_after: Option<Duration>) -> Duration {
-        // The healthy time is counted from the last failure, not from the last restart: delays do not become short within an outage.
+        // The healthy time is counted from the first success after the last failure, not from the last restart: delays do not become short within an outage.
         if self.healthy_since.take().is_some_and(|since| now - since >= HEALTHY_AFTER) {
             self.next = self.backoff.delays();
         }

@@ -44,7 +44,7 @@ const TOO_LARGE_PHRASE: &str = "Too large resource version";
 
 impl ErrorClass {
     /// Returns true if the same request may succeed a little later.
-    pub(crate) fn is_temporary(self) -> bool {
+    pub(crate) fn may_succeed_later(self) -> bool {
         matches!(self, Self::Overloaded | Self::Unreachable | Self::ConnectionLost | Self::ServerError)
     }
 }
@@ -59,11 +59,11 @@ impl ListWatchError {
         match &self.source {
             SourceError::Status { .. } => {
                 let class = self.source.class();
-                let is_of_version = matches!(class, ErrorClass::Expired | ErrorClass::TooLarge);
-                is_of_version || class.is_temporary() || self.may_be_startup_error()
+                let is_version_error = matches!(class, ErrorClass::Expired | ErrorClass::TooLarge);
+                is_version_error || class.may_succeed_later() || self.may_be_startup_error()
             }
             // The client could not get its credentials.
-            SourceError::Connection { .. } if self.is_of_credentials() => false,
+            SourceError::Connection { .. } if self.is_credentials_error() => false,
             SourceError::Connection { .. }
             | SourceError::Silent { .. }
             | SourceError::Body(FrameError::Truncated { .. })
@@ -93,7 +93,7 @@ impl ListWatchError {
     pub(crate) fn is_unreachable(&self) -> bool {
         let is_refused = matches!(self.source, SourceError::Refused { .. } | SourceError::Unreachable { .. });
         let is_unanswered = matches!(self.source, SourceError::Connection { .. } | SourceError::Silent { .. });
-        is_refused || (is_unanswered && self.operation != Operation::Watch && !self.is_of_credentials())
+        is_refused || (is_unanswered && self.operation != Operation::Watch && !self.is_credentials_error())
     }
 
     /// Returns true for 403, 429 and 5xx within 30 s after the server could not be reached: a starting server may send them.
@@ -104,7 +104,7 @@ impl ListWatchError {
     }
 
     /// Returns true if the client could not get its credentials.
-    fn is_of_credentials(&self) -> bool {
+    fn is_credentials_error(&self) -> bool {
         let SourceError::Connection { source } = &self.source else { return false };
         matches!(source.downcast_ref(), Some(kube::Error::Auth(_)))
     }
@@ -116,7 +116,7 @@ impl ListWatchError {
                 Some("the server could not be reached a moment ago and may still be starting; wait for it")
             }
             (_, Some(401)) => Some("are the client's credentials valid?"),
-            (_, None) if self.is_of_credentials() => Some("are the client's credentials valid?"),
+            (_, None) if self.is_credentials_error() => Some("are the client's credentials valid?"),
             (_, Some(403)) => Some(match self.operation {
                 Operation::List | Operation::CheckHistory => "grant the client's user `list` and `watch` on it",
                 Operation::StreamList | Operation::OpenWatch | Operation::Watch => {
@@ -133,10 +133,10 @@ impl ListWatchError {
     /// Advice for a connection that could not be made. Certificate errors are recognised by the text of the cause.
     fn advice_on_connection(&self) -> &'static str {
         let text: String = causes(&self.source).map(|cause| cause.to_string().to_lowercase()).collect();
-        let is_unknown_authority =
+        let unknown_authority_phrases =
             ["unknownissuer", "unknown issuer", "self-signed", "self signed", "unable to get local issuer"];
         match () {
-            () if is_unknown_authority.iter().any(|phrase| text.contains(phrase)) => {
+            () if unknown_authority_phrases.iter().any(|phrase| text.contains(phrase)) => {
                 "the client does not know the authority that signed the server's certificate; give it the cluster's CA certificate"
             }
             () if text.contains("certificate") => "is the server's certificate valid, and made for this address?",

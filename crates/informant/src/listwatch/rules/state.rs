@@ -7,11 +7,12 @@
 //! The tables below are the specification: the tests of this file read them and compare each row with the code. If several rows fit, the first one
 //! applies.
 //!
-//! - In brackets stands the request that follows a check or a backoff. The reflector waits only in the states "backoff" and "kind gone"; the last table
+//! - The words in parentheses are the request that follows the check or the backoff. The reflector waits only in the states "backoff" and "kind gone"; the last table
 //!   has the delays.
-//! - A request is *refused* if there is no response to it, and *broken* if its response ends with an error; *error* stands for both. The errors are the
-//!   classes of [`ErrorClass`]. *Any* includes inputs that a state does not have.
-//! - The column "failure" says what is done about the failure: [`FailureAction`].
+//! - *Done*: the request succeeded. *Not supported*: the source cannot do it, or does not serve the kind. *End*: a watch ended without an error.
+//!   *Refused*: the server sent an error instead of the list or watch, or nothing. *Broken*: the list or watch began, and then failed. *Error*: both. The errors are the
+//!   classes of [`ErrorClass`]. A row with *any* also covers inputs that cannot occur in its state.
+//! - The column "failure" is the [`FailureAction`]. *Publish*: the status shows the failure. *Report*: the user's callback receives it, too.
 //!
 //! | state | input | if | next state | failure |
 //! | --- | --- | --- | --- | --- |
@@ -66,13 +67,15 @@
 //! | --- | --- |
 //! | no version | the list had no version, so that a watch cannot be resumed: changes between two watches would be lost |
 //! | version requested | the list asked for a version, so that it can be repeated for the newest state |
-//! | no repetition | no request was repeated at once since the last backoff before a list |
+//! | no repetition | no request was repeated without a delay since the last backoff before a list |
 //! | progress | the response delivered a newer version or lasted a second ([`WatchStats`]) |
-//! | third failure, fifth failure | so many streamed lists, or watches and checks, have failed in a row |
+//! | third failure, fifth failure | this is the third streamed list, or the fifth watch or check of the history, in a row that failed |
 //! | retry window | [`RetryWindow`] allows another watch after an error of the server |
 //! | kind … | whether the source serves the kind, from the table below |
 //!
-//! Whether the source serves the kind. A proxy may have sent the 404 of a list, so the objects are deleted only if the source then answers that it
+//! # Whether the source serves the kind
+//!
+//! A proxy may have sent the 404 of a list, so the objects are deleted only if the source then answers that it
 //! does not serve the kind, and the next list fails with 404 again:
 //!
 //! | kind | state | input | next kind |
@@ -83,7 +86,9 @@
 //! | denied | list | error: not found | gone |
 //! | denied | list | error: any | in doubt |
 //!
-//! How long a backoff lasts. "Backoff" is the next delay of [`Delays`]. "First" means the first time since a watch delivered a newer version or was
+//! # How long a backoff lasts
+//!
+//! "Backoff" is the next delay of [`Delays`]. "First" means the first time since a watch delivered a newer version or was
 //! open for ten seconds. While the server cannot be reached, [`ServerHealth`](crate::listwatch::ServerHealth) decides instead: one reflector of a
 //! client retries, and the others wait for its success.
 //!

@@ -2,7 +2,7 @@
 //!
 //! - **In:** the calls of a test on its [`SourceHandle`].
 //! - **Out:** lists of the current objects, and watches that deliver each change.
-//! - **Knows nothing of:** scripted answers; those take precedence.
+//! - **Knows nothing of:** scripted answers; `ScriptedSource` uses those first.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
