@@ -41,7 +41,7 @@ impl<O> InOrderFifo<O> {
     /// object at most once.
     fn batch_len(&self, at_most: usize) -> usize {
         let Some(head) = self.items.front().map(|head| head.version_ref) else { return 0 };
-        let mut keys = HashSet::new();
+        let mut keys = HashSet::with_capacity(self.items.len().min(at_most));
         let alike = self.items.iter().enumerate().take_while(|(position, item)| {
             let fits = match head.is_shared() {
                 true => item.version_ref.is_shared_with(head),

@@ -138,7 +138,9 @@ impl Table {
 
     /// Returns the objects that have a value in an index, in no order.
     pub(super) fn by_value(&self, index: &TableIndex, value: &str) -> Vec<Cached<Erased>> {
-        self.objects_at(index.buckets.slots(value)).cloned().collect()
+        let mut objects = Vec::with_capacity(index.buckets.count(value));
+        index.buckets.slots(value).for_each(|slot| objects.extend(self.objects.get(slot).cloned()));
+        objects
     }
 
     /// Returns the objects that have any of some values in an index, each once, in no order.
