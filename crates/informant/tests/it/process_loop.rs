@@ -33,7 +33,7 @@ fn shown(lines: &Lines) -> Vec<String> {
     lines.lock().unwrap().iter().map(|(_, line)| line.clone()).collect()
 }
 
-fn exactly() -> Backoff {
+fn without_jitter() -> Backoff {
     Backoff::new(Duration::from_millis(100), Duration::from_secs(1)).without_jitter()
 }
 
@@ -93,7 +93,7 @@ async fn a_failed_item_is_reported_and_retried_while_other_items_are_processed()
         write(show_deltas(item.deltas()));
         Ok(())
     });
-    let process_loop = process_loop.backoff(exactly()).on_error(move |error| report(show_error(error)));
+    let process_loop = process_loop.backoff(without_jitter()).on_error(move |error| report(show_error(error)));
     process_loop.run(sleep_seconds(5.0)).await;
 
     let lines = lines.lock().unwrap().clone();
@@ -126,7 +126,7 @@ async fn a_partly_processed_item_is_retried_without_its_processed_changes() {
             _ => Ok(()),
         }
     });
-    process_loop.backoff(exactly()).run(sleep_seconds(5.0)).await;
+    process_loop.backoff(without_jitter()).run(sleep_seconds(5.0)).await;
 
     assert_eq!(shown(&lines), ["Replaced a@1, Updated a@11", "Updated a@11"]);
     leaks.check();
@@ -148,7 +148,7 @@ async fn a_panic_of_the_process_function_is_retried_and_logged_if_there_is_no_er
         write(show_deltas(item.deltas()));
         Ok(())
     });
-    process_loop.backoff(exactly()).run(sleep_seconds(5.0)).await;
+    process_loop.backoff(without_jitter()).run(sleep_seconds(5.0)).await;
 
     assert_eq!(shown(&lines), ["Replaced a@1"]);
     let log = logs.take();
@@ -174,7 +174,7 @@ async fn in_the_in_order_queue_all_items_wait_for_the_failed_one() {
         write(show_deltas(item.deltas()));
         Ok(())
     });
-    let process_loop = process_loop.backoff(exactly()).on_error(move |error| report(error.to_string()));
+    let process_loop = process_loop.backoff(without_jitter()).on_error(move |error| report(error.to_string()));
     process_loop.run(sleep_seconds(5.0)).await;
 
     assert_eq!(shown(&lines), ["Replaced a@1", "Added b@11", "Updated a@12"]);
@@ -257,7 +257,7 @@ async fn each_object_has_its_own_retry_delays_and_a_success_resets_them() {
             Some(_) | None => Ok(()),
         }
     });
-    let process_loop = process_loop.backoff(exactly()).on_error(move |error| {
+    let process_loop = process_loop.backoff(without_jitter()).on_error(move |error| {
         report(format!("{} attempt {} at", error.key, error.attempt));
     });
     process_loop.run(sleep_seconds(20.0)).await;
@@ -330,7 +330,7 @@ async fn an_error_that_panics_when_it_is_dropped_does_not_end_a_process_loop() {
         Ok(())
     });
 
-    process_loop.backoff(exactly()).run(sleep_seconds(5.0)).await;
+    process_loop.backoff(without_jitter()).run(sleep_seconds(5.0)).await;
 
     assert_eq!(shown(&lines), ["Replaced a@1"]);
     assert_eq!(logs.take().matches("my last word").count(), 2);
