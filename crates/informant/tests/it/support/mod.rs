@@ -1,5 +1,6 @@
 //! Builds the values that tests of all subjects use, shows them as text, and captures logs.
 
+mod fold;
 pub(crate) mod informers;
 pub(crate) mod probe;
 pub(crate) mod reflector;

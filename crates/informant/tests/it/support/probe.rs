@@ -5,14 +5,14 @@
 //! lines and when the `Probe` is dropped at the end of the test.
 
 use std::{
-    cmp::Ordering,
-    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
-use informant::{Cached, Deleted, Event, EventHandler, Key, Origin, ResourceVersion};
+use informant::{Cached, Deleted, Event, EventHandler, Origin};
 use tokio::{sync::Notify, time::Instant};
+
+use super::fold::Fold;
 
 /// The test's part of a recording handler. Records one line per event: `A(x@1, initial)`, `A(x@2)`, `U(x 1→2)`, `R(x@2)`, `D(x@5)`,
 /// `T(x, last@2)`, `synced`.
@@ -34,14 +34,7 @@ struct Shared<O> {
 /// The recorded events, and the state that they add up to.
 struct Record<O> {
     lines: Vec<(Instant, String)>,
-    /// The last delivered state of each object that was added and not deleted.
-    known: BTreeMap<Key, Cached<O>>,
-    /// The newest delivered version of each deleted object.
-    deleted: BTreeMap<Key, ResourceVersion>,
-    is_synced: bool,
-    /// The source's history may change, so that versions go backwards.
-    history_may_change: bool,
-    violations: Vec<String>,
+    fold: Fold<O>,
 }
 
 impl<O> Probe<O> {
@@ -55,14 +48,7 @@ impl<O> Probe<O> {
     }
 
     fn with_history_that_may_change(history_may_change: bool) -> Self {
-        let record = Record {
-            lines: Vec::new(),
-            known: BTreeMap::new(),
-            deleted: BTreeMap::new(),
-            is_synced: false,
-            history_may_change,
-            violations: Vec::new(),
-        };
+        let record = Record { lines: Vec::new(), fold: Fold::new(history_may_change) };
         Self { shared: Arc::new(Shared { record: Mutex::new(record), changed: Notify::new() }) }
     }
 
@@ -72,10 +58,7 @@ impl<O> Probe<O> {
     }
 
     /// Records an event of a stream.
-    pub(crate) fn receive(&self, event: &Event<O>)
-    where
-        O: Send + Sync + 'static,
-    {
+    pub(crate) fn receive(&self, event: &Event<O>) {
         self.handler().receive(event);
     }
 
@@ -96,7 +79,7 @@ impl<O> Probe<O> {
 
     /// Returns the objects that the recorded events add up to: `x@1`.
     pub(crate) fn known(&self) -> Vec<String> {
-        self.checked().known.values().map(|object| format!("{object:?}")).collect()
+        self.checked().fold.known().map(|object| format!("{object:?}")).collect()
     }
 
     /// Waits until a line is recorded.
@@ -124,10 +107,10 @@ impl<O> Probe<O> {
     /// Locks the record, and panics if it has violations. The lock is released before the panic, so that it is not poisoned.
     fn checked(&self) -> MutexGuard<'_, Record<O>> {
         let record = self.shared.lock();
-        if record.violations.is_empty() {
+        if record.fold.violations().is_empty() {
             return record;
         }
-        let violations = record.violations.clone();
+        let violations = record.fold.violations().to_vec();
         let lines: Vec<_> = record.lines.iter().map(|(_, line)| line.clone()).collect();
         drop(record);
         panic!("the events of a handler break P2 or P4: {violations:#?}; recorded: {lines:#?}");
@@ -149,26 +132,13 @@ impl<O> Shared<O> {
 }
 
 impl<O> ProbeHandler<O> {
-    fn record(&self, record: impl FnOnce(&mut Record<O>) -> String) {
-        let mut shared = self.shared.lock();
-        let line = record(&mut shared);
-        shared.lines.push((Instant::now(), line));
-        drop(shared);
+    /// Records an event.
+    pub(crate) fn receive(&self, event: &Event<O>) {
+        let mut record = self.shared.lock();
+        record.fold.receive(event);
+        record.lines.push((Instant::now(), line(event)));
+        drop(record);
         self.shared.changed.notify_waiters();
-    }
-
-    /// Records an event of a stream.
-    pub(crate) fn receive(&self, event: &Event<O>)
-    where
-        O: Send + Sync + 'static,
-    {
-        match event {
-            Event::Added { object, origin } => self.on_add(object, *origin),
-            Event::Updated { old, new } => self.on_update(old, new),
-            Event::Resynced(object) => self.on_resync(object),
-            Event::Deleted(deleted) => self.on_delete(deleted),
-            Event::Synced => self.on_synced(),
-        }
     }
 }
 
@@ -180,23 +150,23 @@ impl<O> Clone for ProbeHandler<O> {
 
 impl<O: Send + Sync + 'static> EventHandler<O> for ProbeHandler<O> {
     fn on_add(&self, object: &Cached<O>, origin: Origin) {
-        self.record(|record| record.add(object, origin));
+        self.receive(&Event::Added { object: object.clone(), origin });
     }
 
     fn on_update(&self, old: &Cached<O>, new: &Cached<O>) {
-        self.record(|record| record.update(old, new));
+        self.receive(&Event::Updated { old: old.clone(), new: new.clone() });
     }
 
     fn on_delete(&self, deleted: &Deleted<O>) {
-        self.record(|record| record.delete(deleted));
+        self.receive(&Event::Deleted(deleted.clone()));
     }
 
     fn on_resync(&self, object: &Cached<O>) {
-        self.record(|record| record.resync(object));
+        self.receive(&Event::Resynced(object.clone()));
     }
 
     fn on_synced(&self) {
-        self.record(Record::synced);
+        self.receive(&Event::Synced);
     }
 
     fn name(&self) -> String {
@@ -204,89 +174,18 @@ impl<O: Send + Sync + 'static> EventHandler<O> for ProbeHandler<O> {
     }
 }
 
-/// Each method records the violations of one event, and returns its line.
-impl<O> Record<O> {
-    fn add(&mut self, object: &Cached<O>, origin: Origin) -> String {
-        let known = self.known.insert(object.key().clone(), object.clone());
-        if let Some(known) = known {
-            self.violate(format!("the handler knows {known:?}, and {object:?} is added"));
+/// The line of an event.
+fn line<O>(event: &Event<O>) -> String {
+    match event {
+        Event::Added { object, origin: Origin::InitialList } => format!("A({object:?}, initial)"),
+        Event::Added { object, origin: Origin::Live } => format!("A({object:?})"),
+        Event::Updated { old, new } => format!("U({} {}→{})", new.key(), old.version(), new.version()),
+        Event::Resynced(object) => format!("R({object:?})"),
+        Event::Deleted(Deleted::Observed(object)) => format!("D({object:?})"),
+        Event::Deleted(Deleted::Missed { last_known }) => {
+            format!("T({}, last@{})", last_known.key(), last_known.version())
         }
-        if let Some(deleted) = self.deleted.remove(object.key())
-            && self.is_older(object.version(), &deleted)
-        {
-            self.violate(format!("{object:?} is added after its deletion at version {deleted}"));
-        }
-        if self.is_synced && origin == Origin::InitialList {
-            self.violate(format!("{object:?} is added as part of the initial list after the end of that list"));
-        }
-        let origin = if origin == Origin::InitialList { ", initial" } else { "" };
-        format!("A({object:?}{origin})")
-    }
-
-    fn update(&mut self, old: &Cached<O>, new: &Cached<O>) -> String {
-        match self.known.insert(new.key().clone(), new.clone()) {
-            None => self.violate(format!("the handler knows no {}, and it is updated to {new:?}", new.key())),
-            Some(known) if !Cached::ptr_eq(&known, old) => {
-                self.violate(format!(
-                    "{new:?} is an update of {old:?}, which is not the last delivered state, {known:?}"
-                ));
-            }
-            Some(_) => {}
-        }
-        if Cached::ptr_eq(old, new) {
-            self.violate(format!("an update of {new:?} has no new state"));
-        }
-        if self.is_older(new.version(), old.version()) {
-            self.violate(format!("an update goes back from {old:?} to {new:?}"));
-        }
-        format!("U({} {}→{})", new.key(), old.version(), new.version())
-    }
-
-    fn delete(&mut self, deleted: &Deleted<O>) -> String {
-        let object = deleted.object();
-        match self.known.remove(deleted.key()) {
-            None => self.violate(format!("the handler knows no {}, and {deleted:?} is delivered", deleted.key())),
-            Some(known) if known.uid() != object.uid() => {
-                self.violate(format!("{deleted:?} is of another incarnation than the known state, {known:?}"));
-            }
-            Some(known) if self.is_older(object.version(), known.version()) => {
-                self.violate(format!("{deleted:?} is older than the last delivered state, {known:?}"));
-            }
-            Some(_) => {}
-        }
-        self.deleted.insert(deleted.key().clone(), object.version().clone());
-        match deleted {
-            Deleted::Observed(object) => format!("D({object:?})"),
-            Deleted::Missed { last_known } => format!("T({}, last@{})", last_known.key(), last_known.version()),
-        }
-    }
-
-    fn resync(&mut self, object: &Cached<O>) -> String {
-        match self.known.get(object.key()) {
-            None => self.violate(format!("the handler knows no {}, and {object:?} is resynced", object.key())),
-            Some(known) if !Cached::ptr_eq(known, object) => {
-                let known = known.clone();
-                self.violate(format!("{object:?} is resynced, which is not the last delivered state, {known:?}"));
-            }
-            Some(_) => {}
-        }
-        format!("R({object:?})")
-    }
-
-    fn synced(&mut self) -> String {
-        if std::mem::replace(&mut self.is_synced, true) {
-            self.violate("the end of the initial list is delivered a second time".into());
-        }
-        "synced".into()
-    }
-
-    fn violate(&mut self, violation: String) {
-        self.violations.push(violation);
-    }
-
-    /// Returns true if a version that the handler received is older than an earlier one, which the source's history does not explain.
-    fn is_older(&self, version: &ResourceVersion, earlier: &ResourceVersion) -> bool {
-        !self.history_may_change && version.compare(earlier).is_ok_and(|order| order == Ordering::Less)
+        Event::Synced => "synced".into(),
     }
 }
 
