@@ -23,3 +23,7 @@ functions-per-kind:
 # Formats all code.
 fmt:
     cargo fmt --all
+
+# Runs informant against a real kube-apiserver and etcd, with faults; `just conformance --quick` runs the part of CI.
+conformance *arguments:
+    conformance/run {{arguments}}
