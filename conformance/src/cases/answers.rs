@@ -1,0 +1,77 @@
+//! The servers answer, but not with what was asked for.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use super::{Case, Plan, run};
+use crate::{
+    proxy::Answer,
+    stage::{Failure, Stage, set_permissions},
+};
+
+pub fn cases() -> [Case; 8] {
+    let late = "an informer retries with a delay that grew during the fault";
+    [
+        Case::new("answers-429", "60 s of 429 with Retry-After: 1", 5, run!(refused, 429)).late(late),
+        Case::new("answers-503", "60 s of 503", 5, run!(refused, 503)).late(late),
+        Case::new("answers-401", "60 s of 401", 5, run!(refused, 401)).late(late),
+        Case::new("answers-403", "60 s of 403", 5, run!(refused, 403)).late(late),
+        // A request that hangs is given up after some time; only the next one can succeed.
+        Case::new("answers-hang", "60 s of requests that are never answered", 25, run!(hanging))
+            .late("a request that hangs is given up after 121 s"),
+        Case::new("answers-delayed", "60 s of answers that are delayed by 3 s", 5, run!(delayed)),
+        Case::new("watch-forbidden", "`watch` is forbidden for 45 s, `list` is not", 5, run!(watch_forbidden))
+            .late(late),
+        Case::new("role-granted", "everything is forbidden until a role is granted after 50 s", 5, run!(role_granted))
+            .late(late),
+    ]
+}
+
+/// Answers all requests of the client with a fault for a minute, while the writer goes on.
+async fn answer_for_a_minute(stage: &mut Stage, answer: Answer) -> Result<(), Failure> {
+    stage.proxy.set(|proxy| proxy.answer = Some(answer));
+    stage.proxy.cut();
+    stage.writer.run_for(Duration::from_secs(2)).await;
+    stage.wait_while_down(Duration::from_secs(58)).await?;
+    stage.proxy.set(|proxy| proxy.answer = None);
+    Ok(())
+}
+
+async fn refused(stage: &mut Stage, _: &mut Plan, code: u16) -> Result<(), Failure> {
+    answer_for_a_minute(stage, Answer::Status(code)).await?;
+    if code == 429 {
+        sleep(Duration::from_secs(1)).await; // Retry-After
+    }
+    stage.recover(Instant::now()).await
+}
+
+async fn hanging(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+    stage.patience = Duration::from_secs(180);
+    answer_for_a_minute(stage, Answer::Hang).await?;
+    stage.recover(Instant::now()).await
+}
+
+async fn delayed(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+    answer_for_a_minute(stage, Answer::Delay(Duration::from_secs(3))).await?;
+    stage.recover(Instant::now()).await
+}
+
+async fn watch_forbidden(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+    forbid_all_but(stage, &["get", "list"], Duration::from_secs(45)).await
+}
+
+async fn role_granted(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+    forbid_all_but(stage, &[], Duration::from_secs(50)).await
+}
+
+/// Restricts the client's role for some time, while the writer goes on.
+async fn forbid_all_but(stage: &mut Stage, verbs: &[&str], duration: Duration) -> Result<(), Failure> {
+    set_permissions(&stage.server.admin, verbs).await?;
+    stage.proxy.cut();
+    stage.writer.resume();
+    sleep(duration).await;
+    stage.writer.pause().await;
+    set_permissions(&stage.server.admin, &["get", "list", "watch"]).await?;
+    stage.recover(Instant::now()).await
+}

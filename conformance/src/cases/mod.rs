@@ -1,0 +1,108 @@
+//! The cases: each is a fault, and the time within which the client must be right again.
+
+mod answers;
+mod credentials;
+mod definitions;
+mod relists;
+mod restarts;
+mod restores;
+mod stops;
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use crate::stage::{Failure, Stage};
+
+/// A named fault.
+pub struct Case {
+    pub name: &'static str,
+    /// What happens, for `--list`.
+    pub what: &'static str,
+    /// The time from the end of the fault until the client is right, for 19 of 20 recoveries.
+    pub bar: Duration,
+    /// Whether the client's log or its problems must name a history change.
+    pub changes_history: bool,
+    /// The failure that is known.
+    pub known_failure: Option<KnownFailure>,
+    /// Whether `--quick` runs it.
+    pub is_quick: bool,
+    run: Run,
+}
+
+type Run = for<'a> fn(&'a mut Stage, &'a mut Plan) -> BoxFuture<'a, Result<(), Failure>>;
+
+/// How often a case repeats its fault, and its random choices.
+pub struct Plan {
+    pub is_quick: bool,
+    pub rng: fastrand::Rng,
+}
+
+/// A failure of the library that is to be fixed.
+#[derive(Clone, Copy)]
+pub enum KnownFailure {
+    /// The cache stays wrong.
+    Wrong(&'static str),
+    /// The cache is right later than the bar allows.
+    Late(&'static str),
+}
+
+impl Case {
+    pub async fn run(&self, stage: &mut Stage, plan: &mut Plan) -> Result<(), Failure> {
+        (self.run)(stage, plan).await
+    }
+
+    const fn new(name: &'static str, what: &'static str, bar_s: u64, run: Run) -> Self {
+        Self {
+            name,
+            what,
+            bar: Duration::from_secs(bar_s),
+            changes_history: false,
+            known_failure: None,
+            is_quick: false,
+            run,
+        }
+    }
+
+    const fn changing_history(mut self) -> Self {
+        self.changes_history = true;
+        self
+    }
+
+    /// `--quick` runs the case unless it is known to fail.
+    const fn quick(mut self) -> Self {
+        self.is_quick = true;
+        self
+    }
+
+    const fn wrong(mut self, why: &'static str) -> Self {
+        self.known_failure = Some(KnownFailure::Wrong(why));
+        self
+    }
+
+    const fn late(mut self, why: &'static str) -> Self {
+        self.known_failure = Some(KnownFailure::Late(why));
+        self
+    }
+}
+
+/// Makes a [`Run`] of an async function.
+macro_rules! run {
+    ($function:path $(, $argument:expr)*) => {
+        |stage, plan| Box::pin($function(stage, plan $(, $argument)*))
+    };
+}
+use run;
+
+/// All cases, in the order in which they run.
+pub fn all() -> Vec<Case> {
+    let mut cases = Vec::new();
+    cases.extend(restarts::cases());
+    cases.extend(stops::cases());
+    cases.extend(restores::cases());
+    cases.extend(answers::cases());
+    cases.extend(credentials::cases());
+    cases.extend(definitions::cases());
+    cases.extend(relists::cases());
+    cases
+}

@@ -1,0 +1,73 @@
+//! kube-apiserver ends and is started again.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use super::{Case, Plan, run};
+use crate::stage::{Failure, Stage};
+
+pub fn cases() -> [Case; 6] {
+    [
+        Case::new("killed", "killed and restarted ten times, at random moments", 5, run!(killed)).quick(),
+        Case::new("terminated", "ended with SIGTERM and restarted", 5, run!(terminated)),
+        Case::new("down-30s", "killed, restarted after 30 s", 5, run!(down, 30)),
+        Case::new("down-60s", "killed, restarted after 60 s", 5, run!(down, 60)),
+        Case::new("down-60s-again", "killed for 60 s, 4 s after a recovery", 5, run!(down_again))
+            .late("the relist after the second outage takes the delay that grew during it"),
+        Case::new("crash-loop", "up for 3 s without an event, down for 25 s, four times", 5, run!(crash_loop))
+            .quick()
+            .late("the relist after a short and silent watch takes the delay that grew during the outage"),
+    ]
+}
+
+async fn killed(stage: &mut Stage, plan: &mut Plan) -> Result<(), Failure> {
+    for _ in 0..if plan.is_quick { 1 } else { 10 } {
+        stage.writer.resume();
+        sleep(Duration::from_millis(plan.rng.u64(200..4000))).await;
+        stage.server.kill().await?;
+        restart(stage).await?;
+    }
+    Ok(())
+}
+
+async fn terminated(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+    stage.writer.resume();
+    sleep(Duration::from_secs(2)).await;
+    stage.server.terminate().await?;
+    restart(stage).await
+}
+
+async fn down(stage: &mut Stage, _: &mut Plan, seconds: u64) -> Result<(), Failure> {
+    stage.writer.resume();
+    sleep(Duration::from_secs(2)).await;
+    stage.server.kill().await?;
+    stage.wait_while_down(Duration::from_secs(seconds)).await?;
+    restart(stage).await
+}
+
+async fn down_again(stage: &mut Stage, plan: &mut Plan) -> Result<(), Failure> {
+    stage.server.kill().await?;
+    stage.server.restart().await?;
+    stage.become_right().await?;
+    sleep(Duration::from_secs(2)).await;
+    down(stage, plan, 60).await
+}
+
+async fn crash_loop(stage: &mut Stage, plan: &mut Plan) -> Result<(), Failure> {
+    for round in 0..if plan.is_quick { 2 } else { 4 } {
+        if round > 0 {
+            sleep(Duration::from_secs(3)).await;
+        }
+        stage.server.kill().await?;
+        stage.wait_while_down(Duration::from_secs(25)).await?;
+        stage.server.restart().await?;
+    }
+    stage.recover(Instant::now()).await
+}
+
+/// Starts the server, and measures the time from its `/readyz` on.
+async fn restart(stage: &mut Stage) -> Result<(), Failure> {
+    stage.server.restart().await?;
+    stage.recover(Instant::now()).await
+}

@@ -1,0 +1,164 @@
+//! The servers are restored from a snapshot of etcd: the writes since then are lost, and versions are used a second time.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+use tokio::time::{Instant as TokioInstant, sleep, sleep_until};
+
+use super::{Case, Plan, run};
+use crate::{
+    servers::ApiServer,
+    stage::{Failure, Stage},
+};
+
+pub fn cases() -> [Case; 9] {
+    let unnoticed = "no request of the client fails while the histories differ, so it does not check the history";
+    [
+        Case::new("restored-quiet", "restored; nothing is written afterwards", 10, run!(quiet))
+            .changing_history()
+            .quick(),
+        Case::new("restored-busy", "restored; the writer goes on", 10, run!(busy)).changing_history(),
+        Case::new(
+            "restored-overtaken",
+            "restored and past the old version while the client stands still",
+            10,
+            run!(overtaken),
+        )
+        .changing_history()
+        .quick()
+        .wrong(unnoticed),
+        Case::new("restored-kept", "restored while the proxy keeps connections for 13 s, then cut", 10, run!(kept))
+            .changing_history()
+            .quick()
+            .wrong(unnoticed),
+        Case::new(
+            "restored-held",
+            "restored while the proxy holds new connections for 9 s; the writer goes on",
+            10,
+            run!(held),
+        )
+        .changing_history()
+        .wrong(unnoticed),
+        Case::new("restored-twice", "restored twice, 5 s apart", 10, run!(twice, 5)).changing_history(),
+        Case::new("restored-twice-at-once", "restored twice in a row", 10, run!(twice, 0))
+            .changing_history()
+            .late("the second relist takes the delay that grew during the outage"),
+        Case::new("restored-bumped", "restored with --bump-revision and --mark-compacted", 10, run!(bumped)),
+        Case::new(
+            "restored-rolling",
+            "one server restored, another with its old cache; the proxy flips",
+            10,
+            run!(rolling),
+        )
+        .changing_history()
+        .wrong("the server with the old cache replays the lost history and passes the check"),
+    ]
+}
+
+/// Writes, takes a snapshot, and writes more, which a restore then loses.
+async fn snapshot(stage: &mut Stage) -> Result<PathBuf, Failure> {
+    let path = stage.file("snapshot.db");
+    stage.writer.run_for(Duration::from_secs(2)).await;
+    stage.etcd.save_snapshot(&path).await?;
+    stage.writer.run_for(Duration::from_secs(3)).await;
+    stage.become_right().await?;
+    Ok(path)
+}
+
+/// Ends the servers, and starts them with the state of the snapshot.
+async fn restore(stage: &mut Stage, snapshot: &Path, flags: &[&str]) -> Result<(), Failure> {
+    stage.server.kill().await?;
+    stage.etcd.restore(snapshot, flags).await?;
+    Ok(stage.server.restart().await?)
+}
+
+/// Restores, and writes until the versions of the lost history are used again.
+async fn restore_and_overtake(stage: &mut Stage, snapshot: &Path) -> Result<(), Failure> {
+    let old = stage.etcd.revision().await?;
+    restore(stage, snapshot, &[]).await?;
+    while stage.etcd.revision().await? < old + 20 {
+        stage.writer.run_for(Duration::from_millis(300)).await;
+    }
+    Ok(())
+}
+
+async fn quiet(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+    let snapshot = snapshot(stage).await?;
+    restore(stage, &snapshot, &[]).await?;
+    stage.recover(Instant::now()).await
+}
+
+async fn busy(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+    let snapshot = snapshot(stage).await?;
+    stage.writer.resume();
+    restore(stage, &snapshot, &[]).await?;
+    let end = Instant::now();
+    sleep(Duration::from_secs(3)).await;
+    stage.recover(end).await
+}
+
+async fn overtaken(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+    let snapshot = snapshot(stage).await?;
+    stage.client.signal(Signal::STOP)?;
+    let wake = TokioInstant::now() + Duration::from_secs(25);
+    restore_and_overtake(stage, &snapshot).await?;
+    sleep_until(wake).await;
+    stage.client.signal(Signal::CONT)?;
+    stage.recover(Instant::now()).await
+}
+
+async fn kept(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+    let snapshot = snapshot(stage).await?;
+    stage.proxy.set(|proxy| proxy.keeps_broken_connections = true);
+    let cut = TokioInstant::now() + Duration::from_secs(13);
+    restore_and_overtake(stage, &snapshot).await?;
+    sleep_until(cut).await;
+    stage.proxy.set(|proxy| proxy.keeps_broken_connections = false);
+    stage.proxy.cut();
+    stage.recover(Instant::now()).await
+}
+
+async fn held(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+    let snapshot = snapshot(stage).await?;
+    stage.proxy.set(|proxy| proxy.holds_new_connections = true);
+    let release = TokioInstant::now() + Duration::from_secs(9);
+    restore_and_overtake(stage, &snapshot).await?;
+    sleep_until(release).await;
+    stage.proxy.set(|proxy| proxy.holds_new_connections = false);
+    stage.recover(Instant::now()).await
+}
+
+async fn twice(stage: &mut Stage, _: &mut Plan, seconds_between: u64) -> Result<(), Failure> {
+    let snapshot = snapshot(stage).await?;
+    restore(stage, &snapshot, &[]).await?;
+    stage.writer.run_for(Duration::from_secs(seconds_between)).await;
+    restore(stage, &snapshot, &[]).await?;
+    stage.recover(Instant::now()).await
+}
+
+async fn bumped(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+    let snapshot = snapshot(stage).await?;
+    restore(stage, &snapshot, &["--bump-revision=1000000000", "--mark-compacted"]).await?;
+    stage.recover(Instant::now()).await
+}
+
+async fn rolling(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+    let mut other = ApiServer::start("kube-apiserver-b", &stage.folders, &stage.authority, &stage.etcd, &[]).await?;
+    let snapshot = snapshot(stage).await?;
+    stage.server.kill().await?;
+    stage.etcd.restore(&snapshot, &[]).await?;
+    stage.server.restart().await?;
+    stage.writer.resume();
+    let servers = [other.address(), stage.server.address()];
+    for flip in 0..9 {
+        stage.proxy.set(|proxy| proxy.server = servers[flip % 2]);
+        stage.proxy.cut();
+        sleep(Duration::from_secs(7)).await;
+    }
+    other.kill().await?;
+    other.restart().await?;
+    stage.recover(Instant::now()).await
+}

@@ -1,0 +1,27 @@
+//! The real servers: etcd and kube-apiserver, as processes on loopback ports.
+
+mod apiserver;
+mod certificates;
+mod etcd;
+
+use std::{net::TcpListener, path::PathBuf};
+
+use anyhow::Result;
+
+pub use self::{
+    apiserver::{ADMIN_TOKEN, ApiServer},
+    certificates::{Authority, Certificate},
+    etcd::Etcd,
+};
+
+/// Where the programs are, and where the servers of one case keep their data and logs.
+#[derive(Clone, Debug)]
+pub struct Folders {
+    pub programs: PathBuf,
+    pub case: PathBuf,
+}
+
+/// A loopback port that is free at this moment. Another process may take it before it is used: callers try again.
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}

@@ -1,0 +1,267 @@
+//! The stage of a case: the servers, the proxy, a writer, and the client process with its informers.
+
+mod client_process;
+mod scopes;
+mod writer;
+
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use futures_util::future::try_join_all;
+use serde_json::json;
+use tokio::time::sleep;
+
+pub use self::scopes::{GROUP, NAMESPACES, SCOPES, STAMP, define_widgets, delete_widgets, set_permissions};
+use self::{client_process::ClientProcess, writer::Writer};
+use crate::{
+    protocol::{Contents, Report, digest},
+    proxy::Proxy,
+    servers::{ApiServer, Authority, Etcd, Folders},
+    tls,
+};
+
+/// Everything that a case needs. Dropping it ends all processes.
+pub struct Stage {
+    pub etcd: Etcd,
+    pub server: ApiServer,
+    pub proxy: Proxy,
+    pub writer: Writer,
+    pub client: ClientProcess,
+    /// Issued the certificates of the servers and of the proxy.
+    pub authority: Authority,
+    pub folders: Folders,
+    /// A cache that is not right after this time counts as wrong for good.
+    pub patience: Duration,
+    /// What the case has measured so far.
+    pub measured: Measured,
+}
+
+/// What a case measures.
+#[derive(Default)]
+pub struct Measured {
+    /// The time from the end of each fault until the client was right.
+    pub recoveries: Vec<Duration>,
+    /// The client's CPU time while it could reach no server, and how long that was.
+    pub cpu_while_down: (Duration, Duration),
+    /// The problems that the client reported, each once.
+    pub problems: Vec<String>,
+    /// A further figure, for the table.
+    pub note: Option<String>,
+    /// The client's resident memory before the first fault and at the end.
+    pub resident_bytes: (u64, u64),
+    /// The requests that the client sent after it was right for the first time.
+    pub requests: u64,
+    pub log: String,
+}
+
+/// Why a case failed.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// A cache or a handler still differed from the server when the stage's patience ended.
+    Wrong(String),
+    /// The client was right, but later than the bar allows.
+    Late(String),
+    /// Something else: a malformed history, a panic, a server that did not start.
+    Broken(String),
+}
+
+impl Stage {
+    /// Starts the servers, the proxy, the client and the writer, and waits until the client is right.
+    pub async fn start(programs: &Path, case: &Path, seed: u64) -> Result<Self, Failure> {
+        let _ = fs::remove_dir_all(case);
+        fs::create_dir_all(case).context("creating the folder of the case")?;
+        let folders = Folders { programs: programs.to_owned(), case: case.to_owned() };
+        let authority = Authority::new("conformance")?;
+        let etcd = Etcd::start(&folders).await?;
+        let server = ApiServer::start("kube-apiserver", &folders, &authority, &etcd, &[]).await?;
+        scopes::prepare(&server.admin).await?;
+        let acceptor = tls::acceptor(&authority.issue()?)?;
+        let proxy = Proxy::start(server.address(), acceptor, tls::connector(&authority)?).await?;
+        let writer = Writer::start(server.admin.clone(), seed).await;
+        let kubeconfig = write_kubeconfig(&folders, &proxy, &authority)?;
+        let client = ClientProcess::start(&folders, &kubeconfig)?;
+        let mut stage = Self {
+            etcd,
+            server,
+            proxy,
+            writer,
+            client,
+            authority,
+            folders,
+            patience: Duration::from_secs(60),
+            measured: Measured::default(),
+        };
+        stage.writer.run_for(Duration::from_secs(3)).await;
+        stage.become_right().await?;
+        stage.measured.resident_bytes.0 = stage.client.usage()?.resident_bytes;
+        stage.measured.requests = stage.proxy.requests();
+        stage.measured.problems.clear();
+        Ok(stage)
+    }
+
+    /// Stops the client, and returns what was measured.
+    pub async fn finish(mut self) -> Result<Measured, Failure> {
+        self.measured.resident_bytes.1 = self.client.usage()?.resident_bytes;
+        self.measured.requests = self.proxy.requests() - self.measured.requests;
+        let log = self.client.stop().await?;
+        let panics: Vec<_> = log.lines().filter(|line| line.contains("panicked")).collect();
+        if !panics.is_empty() {
+            return Err(Failure::Broken(format!("the client panicked: {}", panics.join("; "))));
+        }
+        self.measured.log = log;
+        Ok(self.measured)
+    }
+
+    /// Waits for some time while the client can reach no server, and measures the CPU time that it uses.
+    pub async fn wait_while_down(&mut self, duration: Duration) -> Result<(), Failure> {
+        let end = Instant::now() + duration;
+        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            let (start, before) = (Instant::now(), self.client.usage()?);
+            sleep(left.min(Duration::from_secs(5))).await;
+            self.measured.cpu_while_down.0 += self.client.usage()?.cpu - before.cpu;
+            self.measured.cpu_while_down.1 += start.elapsed();
+            let report = self.client.report().await?;
+            self.note_problems(&report);
+        }
+        Ok(())
+    }
+
+    /// Waits until the client is right, and measures the time since the end of a fault. Then checks that it follows new writes.
+    pub async fn recover(&mut self, end_of_fault: Instant) -> Result<(), Failure> {
+        self.writer.pause().await;
+        self.become_right().await?;
+        self.measured.recoveries.push(end_of_fault.elapsed());
+        self.writer.run_for(Duration::from_secs(1)).await;
+        self.become_right().await
+    }
+
+    /// Waits until each cache equals a fresh list, and the events of each handler add up to its cache.
+    pub async fn become_right(&mut self) -> Result<(), Failure> {
+        let start = Instant::now();
+        loop {
+            // Fails while the server is down.
+            let lists = try_join_all(SCOPES.iter().map(|scope| scope.list(&self.server.admin))).await;
+            let report = self.client.report().await?;
+            self.note_problems(&report);
+            if !report.violations.is_empty() {
+                return Err(Failure::Broken(format!("malformed history: {}", report.violations.join("; "))));
+            }
+            let wrong = match &lists {
+                Ok(lists) => SCOPES.iter().zip(lists).find(|(scope, list)| !is_right(&report, scope.name, list)),
+                Err(_) => None,
+            };
+            if lists.is_ok() && wrong.is_none() {
+                return Ok(());
+            }
+            if start.elapsed() > self.patience {
+                return Err(match (wrong, &lists) {
+                    (Some((scope, list)), _) => {
+                        let contents = self.client.contents(scope.name).await?;
+                        Failure::Wrong(difference(scope.name, list, &contents))
+                    }
+                    (None, Err(error)) => Failure::Broken(format!("the server's lists fail: {error:#}")),
+                    (None, Ok(_)) => unreachable!("it would be right"),
+                });
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    fn note_problems(&mut self, report: &Report) {
+        for problem in &report.problems {
+            if !self.measured.problems.iter().any(|known| cause(known) == cause(problem)) {
+                self.measured.problems.push(problem.clone());
+            }
+        }
+    }
+
+    /// A path for a file of this case.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folders.case.join(name)
+    }
+
+    /// Replaces the token that the client reads from its file.
+    pub fn write_token(&self, token: &str) -> Result<()> {
+        Ok(fs::write(self.folders.case.join(TOKEN_FILE), token)?)
+    }
+}
+
+const TOKEN_FILE: &str = "token";
+
+fn write_kubeconfig(folders: &Folders, proxy: &Proxy, authority: &Authority) -> Result<PathBuf> {
+    let authority_file = folders.case.join("ca.crt");
+    fs::write(&authority_file, &authority.pem)?;
+    let token = folders.case.join(TOKEN_FILE);
+    fs::write(&token, "client-0")?;
+    // JSON is YAML.
+    let kubeconfig = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "stage", "cluster": {
+            "server": format!("https://{}", proxy.address()),
+            "certificate-authority": authority_file,
+        }}],
+        "users": [{"name": "client", "user": {"tokenFile": token}}],
+        "contexts": [{"name": "stage", "context": {"cluster": "stage", "user": "client"}}],
+        "current-context": "stage",
+    });
+    let path = folders.case.join("kubeconfig");
+    fs::write(&path, kubeconfig.to_string())?;
+    Ok(path)
+}
+
+/// The part of a problem that does not depend on the informer: `Expired, 410`, or the text behind the last "failed".
+fn cause(problem: &str) -> &str {
+    let answer = problem
+        .split(['(', ')'])
+        .find(|part| part.ends_with(|last: char| last.is_ascii_digit()) && part.contains(", "));
+    answer.unwrap_or_else(|| {
+        problem.rsplit("failed: ").next().unwrap_or(problem).split("; failing for").next().unwrap_or(problem)
+    })
+}
+
+fn is_right(report: &Report, name: &str, list: &Contents) -> bool {
+    let right = digest(list);
+    report
+        .informers
+        .get(name)
+        .is_some_and(|informer| informer.cache == right && informer.handlers.iter().all(|handler| *handler == right))
+}
+
+/// Describes how an informer differs from the server, with a few objects as examples.
+fn difference(name: &str, list: &Contents, contents: &[Contents]) -> String {
+    let parts = ["cache", "handler", "coalescing handler", "stream"];
+    let differences = parts.iter().zip(contents).filter(|(_, contents)| *contents != list).map(|(part, contents)| {
+        let keys = list.keys().chain(contents.keys().filter(|key| !list.contains_key(*key)));
+        let differing: Vec<_> = keys.filter(|key| list.get(*key) != contents.get(*key)).collect();
+        let examples = differing.iter().take(2).map(|key| {
+            let show = |state: Option<&crate::protocol::State>| {
+                state.map_or("nothing".into(), |state| format!("version {} ({})", state.version, state.stamp))
+            };
+            format!("{key} is {} and not {}", show(contents.get(*key)), show(list.get(*key)))
+        });
+        let examples: Vec<_> = examples.collect();
+        format!("the {part} of {name} has {} wrong objects of {}: {}", differing.len(), list.len(), examples.join(", "))
+    });
+    differences.collect::<Vec<_>>().join("; ")
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wrong(what) => write!(f, "wrong: {what}"),
+            Self::Late(what) => write!(f, "late: {what}"),
+            Self::Broken(what) => write!(f, "broken: {what}"),
+        }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Broken(format!("{error:#}"))
+    }
+}
