@@ -174,12 +174,12 @@ async fn run_case(
 ) -> Result<Measured, (Failure, Measured)> {
     let started = Stage::start(programs, folder, seed).await;
     let mut stage = started.map_err(|failure| (failure, Measured::default()))?;
-    match case.run(&mut stage, plan).await {
-        Ok(()) => stage.finish().await.map_err(|failure| (failure, Measured::default())),
-        Err(failure) => {
-            let measured = stage.finish().await.unwrap_or_default();
-            Err((failure, measured))
-        }
+    let outcome = case.run(&mut stage, plan).await;
+    match (outcome, stage.finish().await) {
+        (Ok(()), Ok(measured)) => Ok(measured),
+        (Err(failure), Ok(measured)) => Err((failure, measured)),
+        // A client that broke explains more than its failure to stop.
+        (Err(failure @ Failure::Broken(_)), Err(_)) | (_, Err(failure)) => Err((failure, Measured::default())),
     }
 }
 

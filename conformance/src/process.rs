@@ -14,6 +14,9 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal};
 use tokio::process::{Child, Command};
 
+/// The program that runs, even if its file was replaced meanwhile.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+
 /// A running process.
 pub struct Process {
     name: String,
@@ -33,18 +36,19 @@ pub struct Usage {
 impl Process {
     /// Starts a program whose output goes to a file.
     pub fn start(program: &Path, arguments: &[String], log: &Path) -> Result<Self> {
-        Self::start_with(program, arguments, log, false)
-    }
-
-    /// Starts a program whose standard input and output are pipes.
-    pub fn start_piped(program: &Path, arguments: &[String], log: &Path) -> Result<Self> {
-        Self::start_with(program, arguments, log, true)
-    }
-
-    fn start_with(program: &Path, arguments: &[String], log: &Path, is_piped: bool) -> Result<Self> {
         let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
+        Self::start_named(name, program, arguments, log, false)
+    }
+
+    /// Starts a part of this program, with pipes for its standard input and output.
+    pub fn start_part(name: &str, arguments: &[String], log: &Path) -> Result<Self> {
+        let arguments: Vec<_> = std::iter::once(name.to_owned()).chain(arguments.iter().cloned()).collect();
+        Self::start_named(name.to_owned(), Path::new(THIS_PROGRAM), &arguments, log, true)
+    }
+
+    fn start_named(name: String, program: &Path, arguments: &[String], log: &Path, is_piped: bool) -> Result<Self> {
         let output = File::options().create(true).append(true).open(log)?;
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(THIS_PROGRAM);
         command.arg("launch").arg(std::process::id().to_string()).arg("--").arg(program).args(arguments);
         command.process_group(0).kill_on_drop(true);
         if is_piped {
@@ -57,7 +61,7 @@ impl Process {
         Ok(Self { name, child, pid, log: log.to_owned() })
     }
 
-    /// The pipes of a process that was started with [`start_piped`](Self::start_piped).
+    /// The pipes of a process that was started with [`start_part`](Self::start_part).
     pub fn take_pipes(&mut self) -> Result<(tokio::process::ChildStdin, tokio::process::ChildStdout)> {
         self.child.stdin.take().zip(self.child.stdout.take()).context("the process has no pipes")
     }

@@ -25,7 +25,8 @@ pub fn cases() -> [Case; 4] {
 }
 
 async fn etcd_stopped(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
-    stage.writer.run_for(Duration::from_secs(2)).await;
+    stage.writer.resume();
+    sleep(Duration::from_secs(2)).await;
     stage.etcd.signal(Signal::STOP)?;
     sleep(STOPPED).await;
     stage.etcd.signal(Signal::CONT)?;
@@ -34,7 +35,8 @@ async fn etcd_stopped(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
 }
 
 async fn server_stopped(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
-    stage.writer.run_for(Duration::from_secs(2)).await;
+    stage.writer.resume();
+    sleep(Duration::from_secs(2)).await;
     stage.server.signal(Signal::STOP)?;
     stage.wait_while_down(STOPPED).await?;
     stage.server.signal(Signal::CONT)?;

@@ -30,8 +30,7 @@ pub struct ClientProcess {
 impl ClientProcess {
     pub fn start(folders: &Folders, kubeconfig: &Path) -> Result<Self> {
         let log = folders.case.join("client.log");
-        let arguments = ["client".to_owned(), kubeconfig.display().to_string()];
-        let mut process = Process::start_piped(&std::env::current_exe()?, &arguments, &log)?;
+        let mut process = Process::start_part("client", &[kubeconfig.display().to_string()], &log)?;
         let (questions, answers) = process.take_pipes()?;
         Ok(Self { process, questions, answers: BufReader::new(answers).lines(), log })
     }
@@ -63,6 +62,11 @@ impl ClientProcess {
 
     pub fn usage(&self) -> Result<Usage> {
         self.process.usage()
+    }
+
+    /// The client's log so far.
+    pub fn log(&self) -> Result<String> {
+        Ok(std::fs::read_to_string(&self.log)?)
     }
 
     /// Stops the client's informers, waits until the process has ended, and returns its log.

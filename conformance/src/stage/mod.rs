@@ -5,6 +5,7 @@ mod scopes;
 mod writer;
 
 use std::{
+    collections::BTreeSet,
     fmt, fs,
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -18,7 +19,7 @@ use tokio::time::sleep;
 pub use self::scopes::{GROUP, NAMESPACES, SCOPES, STAMP, define_widgets, delete_widgets, set_permissions};
 use self::{client_process::ClientProcess, writer::Writer};
 use crate::{
-    protocol::{Contents, Report, digest},
+    protocol::{Contents, Report, State, digest},
     proxy::Proxy,
     servers::{ApiServer, Authority, Etcd, Folders},
     tls,
@@ -55,6 +56,7 @@ pub struct Measured {
     pub resident_bytes: (u64, u64),
     /// The requests that the client sent after it was right for the first time.
     pub requests: u64,
+    /// The client's log since then.
     pub log: String,
 }
 
@@ -100,6 +102,7 @@ impl Stage {
         stage.measured.resident_bytes.0 = stage.client.usage()?.resident_bytes;
         stage.measured.requests = stage.proxy.requests();
         stage.measured.problems.clear();
+        stage.measured.log = stage.client.log()?;
         Ok(stage)
     }
 
@@ -107,12 +110,12 @@ impl Stage {
     pub async fn finish(mut self) -> Result<Measured, Failure> {
         self.measured.resident_bytes.1 = self.client.usage()?.resident_bytes;
         self.measured.requests = self.proxy.requests() - self.measured.requests;
-        let log = self.client.stop().await?;
+        let mut log = self.client.stop().await?;
         let panics: Vec<_> = log.lines().filter(|line| line.contains("panicked")).collect();
         if !panics.is_empty() {
             return Err(Failure::Broken(format!("the client panicked: {}", panics.join("; "))));
         }
-        self.measured.log = log;
+        self.measured.log = log.split_off(self.measured.log.len());
         Ok(self.measured)
     }
 
@@ -150,22 +153,20 @@ impl Stage {
             if !report.violations.is_empty() {
                 return Err(Failure::Broken(format!("malformed history: {}", report.violations.join("; "))));
             }
-            let wrong = match &lists {
-                Ok(lists) => SCOPES.iter().zip(lists).find(|(scope, list)| !is_right(&report, scope.name, list)),
-                Err(_) => None,
-            };
-            if lists.is_ok() && wrong.is_none() {
+            let wrong = lists.map(|lists| {
+                let scopes = SCOPES.iter().zip(lists);
+                scopes.filter(|(scope, list)| !is_right(&report, scope.name, list)).collect::<Vec<_>>()
+            });
+            if wrong.as_ref().is_ok_and(Vec::is_empty) {
                 return Ok(());
             }
             if start.elapsed() > self.patience {
-                return Err(match (wrong, &lists) {
-                    (Some((scope, list)), _) => {
-                        let contents = self.client.contents(scope.name).await?;
-                        Failure::Wrong(difference(scope.name, list, &contents))
-                    }
-                    (None, Err(error)) => Failure::Broken(format!("the server's lists fail: {error:#}")),
-                    (None, Ok(_)) => unreachable!("it would be right"),
-                });
+                let wrong = wrong.context("listing on the server")?;
+                let mut text = format!("{} of {} informers; ", wrong.len(), SCOPES.len());
+                if let Some((scope, list)) = wrong.first() {
+                    text += &difference(scope.name, list, &self.client.contents(scope.name).await?);
+                }
+                return Err(Failure::Wrong(text));
             }
             sleep(Duration::from_millis(100)).await;
         }
@@ -235,19 +236,20 @@ fn is_right(report: &Report, name: &str, list: &Contents) -> bool {
 /// Describes how an informer differs from the server, with a few objects as examples.
 fn difference(name: &str, list: &Contents, contents: &[Contents]) -> String {
     let parts = ["cache", "handler", "coalescing handler", "stream"];
-    let differences = parts.iter().zip(contents).filter(|(_, contents)| *contents != list).map(|(part, contents)| {
-        let keys = list.keys().chain(contents.keys().filter(|key| !list.contains_key(*key)));
-        let differing: Vec<_> = keys.filter(|key| list.get(*key) != contents.get(*key)).collect();
-        let examples = differing.iter().take(2).map(|key| {
-            let show = |state: Option<&crate::protocol::State>| {
-                state.map_or("nothing".into(), |state| format!("version {} ({})", state.version, state.stamp))
-            };
-            format!("{key} is {} and not {}", show(contents.get(*key)), show(list.get(*key)))
-        });
-        let examples: Vec<_> = examples.collect();
-        format!("the {part} of {name} has {} wrong objects of {}: {}", differing.len(), list.len(), examples.join(", "))
-    });
-    differences.collect::<Vec<_>>().join("; ")
+    let Some((part, contents)) = parts.iter().zip(contents).find(|(_, contents)| *contents != list) else {
+        return format!("{name} became right just now");
+    };
+    let keys: BTreeSet<_> = list.keys().chain(contents.keys()).collect();
+    let differing: Vec<_> = keys.into_iter().filter(|key| list.get(*key) != contents.get(*key)).collect();
+    let show = |state: Option<&State>| {
+        state.map_or("absent".into(), |state| format!("version {} stamp {}", state.version, state.stamp))
+    };
+    let examples: Vec<_> = differing
+        .iter()
+        .take(2)
+        .map(|key| format!("{key} is {}, on the server {}", show(contents.get(*key)), show(list.get(*key))))
+        .collect();
+    format!("the {part} of {name} has {} wrong of {}: {}", differing.len(), list.len(), examples.join("; "))
 }
 
 impl fmt::Display for Failure {

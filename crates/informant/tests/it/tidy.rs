@@ -52,7 +52,7 @@ fn page(path: &str) -> String {
 
 #[test]
 fn every_source_file_opens_with_a_module_comment() {
-    for (path, text) in sources(&root().join("crates")) {
+    for (path, text) in ["crates", "conformance"].iter().flat_map(|folder| sources(&root().join(folder))) {
         assert!(text.starts_with("//! "), "{} does not open with `//!`", path.display());
     }
 }
