@@ -1,10 +1,6 @@
 //! The server of a scenario, and the namespaces that belong to the scenario alone.
 
-use std::{
-    collections::BTreeMap,
-    sync::atomic::{AtomicU32, Ordering},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use informant::{Key, SharedInformerFactory, object::Identity};
 use informant_apiserver::{ApiServer, Listening};
@@ -23,15 +19,12 @@ pub(super) const LONG: Duration = Duration::from_secs(60);
 /// A server, and a client of it.
 pub(super) struct Cluster {
     pub(super) client: Client,
-    /// Distinguishes the namespaces of this scenario from those of others.
-    prefix: String,
     /// The embedded server, if the scenario uses it; it stops when it is dropped.
     _listening: Option<Listening>,
 }
 
 impl Cluster {
     pub(super) async fn start() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
         let (url, listening) = match std::env::var("INFORMANT_CONFORMANCE_URL") {
             Ok(url) => (url, None),
             Err(_) => {
@@ -43,10 +36,7 @@ impl Cluster {
         // A server for tests has a self-signed certificate.
         config.accept_invalid_certs = true;
         config.auth_info.token = std::env::var("INFORMANT_CONFORMANCE_TOKEN").ok().map(Into::into);
-        let client = Client::try_from(config).unwrap();
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let prefix = format!("scenario-{}-{number}", std::process::id());
-        Self { client, prefix, _listening: listening }
+        Self { client: Client::try_from(config).unwrap(), _listening: listening }
     }
 
     pub(super) fn factory(&self) -> SharedInformerFactory {
@@ -55,10 +45,11 @@ impl Cluster {
 
     /// A new namespace that only this scenario uses.
     pub(super) async fn namespace(&self, name: &str) -> Pods {
-        let name = format!("{}-{name}", self.prefix);
-        let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
-        Api::<Namespace>::all(self.client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
-        Pods { api: Api::namespaced(self.client.clone(), &name), namespace: name }
+        let namespace: Namespace =
+            serde_json::from_value(json!({"metadata": {"generateName": format!("scenario-{name}-")}})).unwrap();
+        let created = Api::all(self.client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+        let namespace = created.name_any();
+        Pods { api: Api::namespaced(self.client.clone(), &namespace), namespace }
     }
 }
 
