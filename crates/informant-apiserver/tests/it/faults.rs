@@ -437,6 +437,8 @@ async fn a_streaming_list_is_refused(web: Web, server: ApiServer) {
     let refused = web.get(&format!("{PATH}?watch=true&{STREAMING}")).await;
     assert_eq!(refused.failure(), (422, "Invalid"));
     assert_eq!(refused.text("/details/causes/0/field"), "sendInitialEvents");
+    let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+    assert_eq!(refused.text("/details/causes/0/message"), format!("Forbidden: {why}"));
 
     let mut plain = web.watch(PATH, "resourceVersion=0").await;
     assert_eq!(plain.next_short().await, "ADDED a", "other watches work");
