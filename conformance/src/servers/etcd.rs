@@ -132,7 +132,7 @@ impl Etcd {
     /// Drops the history up to the current revision.
     pub async fn compact(&self) -> Result<()> {
         let revision = self.revision().await?;
-        self.post("/v3/kv/compact", &json!({"revision": revision.to_string(), "physical": true})).await?;
+        self.post("/v3/kv/compaction", &json!({"revision": revision.to_string(), "physical": true})).await?;
         Ok(())
     }
 

@@ -4,7 +4,12 @@ mod apiserver;
 mod certificates;
 mod etcd;
 
-use std::{net::TcpListener, path::PathBuf};
+use std::{
+    fs,
+    io::ErrorKind,
+    net::TcpListener,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Result;
 
@@ -19,6 +24,18 @@ pub use self::{
 pub struct Folders {
     pub programs: PathBuf,
     pub case: PathBuf,
+}
+
+impl Folders {
+    /// Creates an empty folder for a case.
+    pub fn create(programs: &Path, case: &Path) -> Result<Self> {
+        match fs::remove_dir_all(case) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+            Ok(()) | Err(_) => {}
+        }
+        fs::create_dir_all(case)?;
+        Ok(Self { programs: programs.to_owned(), case: case.to_owned() })
+    }
 }
 
 /// A loopback port that is free at this moment. Another process may take it before it is used: callers try again.

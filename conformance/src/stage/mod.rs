@@ -74,9 +74,7 @@ pub enum Failure {
 impl Stage {
     /// Starts the servers, the proxy, the client and the writer, and waits until the client is right.
     pub async fn start(programs: &Path, case: &Path, seed: u64) -> Result<Self, Failure> {
-        let _ = fs::remove_dir_all(case);
-        fs::create_dir_all(case).context("creating the folder of the case")?;
-        let folders = Folders { programs: programs.to_owned(), case: case.to_owned() };
+        let folders = Folders::create(programs, case)?;
         let authority = Authority::new("conformance")?;
         let etcd = Etcd::start(&folders).await?;
         let server = ApiServer::start("kube-apiserver", &folders, &authority, &etcd, &[]).await?;
@@ -133,9 +131,16 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until the client is right, and measures the time since the end of a fault. Then checks that it follows new writes.
+    /// Writes, waits until the client is right, and measures the time since the end of a fault.
+    ///
+    /// The writes are needed: a cache that is not updated any more can equal the server by chance.
     pub async fn recover(&mut self, end_of_fault: Instant) -> Result<(), Failure> {
-        self.writer.pause().await;
+        self.writer.run_for(Duration::from_millis(500)).await;
+        self.recover_without_writes(end_of_fault).await
+    }
+
+    /// Waits until the client is right, and measures the time since the end of a fault. Then checks that it follows new writes.
+    pub async fn recover_without_writes(&mut self, end_of_fault: Instant) -> Result<(), Failure> {
         self.become_right().await?;
         self.measured.recoveries.push(end_of_fault.elapsed());
         self.writer.run_for(Duration::from_secs(1)).await;
