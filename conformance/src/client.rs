@@ -35,13 +35,13 @@ use crate::{
 
 /// Runs until standard input ends, then stops the informers.
 #[expect(clippy::print_stdout, reason = "answers go to standard output")]
-pub async fn run(kubeconfig: &Path) -> Result<()> {
+pub async fn run(kubeconfig: &Path, history_may_change: bool) -> Result<()> {
     tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     let factory = SharedInformerFactory::new(Client::try_from(config)?);
     let mut streams = JoinSet::new();
-    let informers = informers(&factory, &mut streams)?;
+    let informers = informers(&factory, history_may_change, &mut streams)?;
     factory.start();
 
     let mut questions = BufReader::new(tokio::io::stdin()).lines();
@@ -62,26 +62,28 @@ pub async fn run(kubeconfig: &Path) -> Result<()> {
 /// Creates the informer of each scope, with its handlers.
 fn informers(
     factory: &SharedInformerFactory,
+    history_may_change: bool,
     streams: &mut JoinSet<()>,
-) -> Result<BTreeMap<&'static str, Box<dyn Follow>>> {
+) -> Result<BTreeMap<&'static str, Box<dyn Followed>>> {
     let widget = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, "v1", "Widget"), "widgets");
     let front = factory.request::<Lazy<ConfigMap>>().with_labels("tier=front").informer()?;
     let running = factory.request::<Pod>().with_fields("status.phase=Running").informer()?;
     let of_namespace = factory.request::<Lazy<Deployment>>().in_namespace(NAMESPACES[1]).informer()?;
+    let mut follow = Follow { history_may_change, streams };
     // In the order of the scopes.
-    let all: [Box<dyn Follow>; 7] = [
-        follow(factory.informer::<ConfigMap>(), |object| stamp(object.meta()), streams)?,
-        follow(factory.informer::<Lazy<Secret>>(), lazy_stamp, streams)?,
-        follow(factory.informer::<PartialObjectMeta<Deployment>>(), |object| stamp(object.meta()), streams)?,
-        follow(factory.dynamic(&widget), |object| stamp(object.meta()), streams)?,
-        follow(front, lazy_stamp, streams)?,
-        follow(running, |object| stamp(object.meta()), streams)?,
-        follow(of_namespace, lazy_stamp, streams)?,
+    let all: [Box<dyn Followed>; 7] = [
+        follow.informer(factory.informer::<ConfigMap>(), |object| stamp(object.meta()))?,
+        follow.informer(factory.informer::<Lazy<Secret>>(), lazy_stamp)?,
+        follow.informer(factory.informer::<PartialObjectMeta<Deployment>>(), |object| stamp(object.meta()))?,
+        follow.informer(factory.dynamic(&widget), |object| stamp(object.meta()))?,
+        follow.informer(front, lazy_stamp)?,
+        follow.informer(running, |object| stamp(object.meta()))?,
+        follow.informer(of_namespace, lazy_stamp)?,
     ];
     Ok(SCOPES.iter().map(|scope| scope.name).zip(all).collect())
 }
 
-fn report(factory: &SharedInformerFactory, informers: &BTreeMap<&'static str, Box<dyn Follow>>) -> Report {
+fn report(factory: &SharedInformerFactory, informers: &BTreeMap<&'static str, Box<dyn Followed>>) -> Report {
     let digests = informers.iter().map(|(name, informer)| {
         let contents = informer.contents();
         let mut digests = contents.iter().map(digest);
@@ -97,7 +99,7 @@ fn report(factory: &SharedInformerFactory, informers: &BTreeMap<&'static str, Bo
 }
 
 /// An informer whose object type is hidden.
-trait Follow {
+trait Followed {
     /// The contents of the cache, then what the events of each handler add up to.
     fn contents(&self) -> Vec<Contents>;
 
@@ -105,34 +107,41 @@ trait Follow {
 }
 
 /// An informer, and the events that each of its handlers received.
-struct Followed<O> {
+struct Informer<O> {
     informer: SharedInformer<O>,
     folds: Vec<Arc<Mutex<Fold<O>>>>,
     stamp: fn(&O) -> String,
 }
 
-/// Adds a handler, a handler whose events are coalesced, and a stream.
-fn follow<O: Send + Sync + 'static>(
-    informer: SharedInformer<O>,
-    stamp: fn(&O) -> String,
-    streams: &mut JoinSet<()>,
-) -> Result<Box<dyn Follow>> {
-    // Versions go backwards when a server is restored.
-    let folds = [(); 3].map(|()| Arc::new(Mutex::new(Fold::new(true))));
-    let [plain, coalesced, streamed] = folds.clone();
-    informer.subscribe().named("plain").on_event(move |event| plain.lock().receive(&event)).register()?;
-    let coalescing = informer.subscribe().named("coalesced").coalesce_above(4);
-    coalescing.on_event(move |event| coalesced.lock().receive(&event)).register()?;
-    let mut events = informer.subscribe().named("stream").stream()?;
-    streams.spawn(async move {
-        while let Some(event) = events.next().await {
-            streamed.lock().receive(&event);
-        }
-    });
-    Ok(Box::new(Followed { informer, folds: folds.into(), stamp }))
+/// Adds handlers to informers.
+struct Follow<'a> {
+    history_may_change: bool,
+    streams: &'a mut JoinSet<()>,
 }
 
-impl<O: Send + Sync + 'static> Followed<O> {
+impl Follow<'_> {
+    /// Adds a handler, a handler whose events are coalesced, and a stream.
+    fn informer<O: Send + Sync + 'static>(
+        &mut self,
+        informer: SharedInformer<O>,
+        stamp: fn(&O) -> String,
+    ) -> Result<Box<dyn Followed>> {
+        let folds = [(); 3].map(|()| Arc::new(Mutex::new(Fold::new(self.history_may_change))));
+        let [plain, coalesced, streamed] = folds.clone();
+        informer.subscribe().named("plain").on_event(move |event| plain.lock().receive(&event)).register()?;
+        let coalescing = informer.subscribe().named("coalesced").coalesce_above(4);
+        coalescing.on_event(move |event| coalesced.lock().receive(&event)).register()?;
+        let mut events = informer.subscribe().named("stream").stream()?;
+        self.streams.spawn(async move {
+            while let Some(event) = events.next().await {
+                streamed.lock().receive(&event);
+            }
+        });
+        Ok(Box::new(Informer { informer, folds: folds.into(), stamp }))
+    }
+}
+
+impl<O: Send + Sync + 'static> Informer<O> {
     fn state(&self, object: &Cached<O>) -> (String, State) {
         let key = object.key();
         let stamp = (self.stamp)(object);
@@ -141,7 +150,7 @@ impl<O: Send + Sync + 'static> Followed<O> {
     }
 }
 
-impl<O: Send + Sync + 'static> Follow for Followed<O> {
+impl<O: Send + Sync + 'static> Followed for Informer<O> {
     fn contents(&self) -> Vec<Contents> {
         let cache = self.informer.lister().list().iter().map(|object| self.state(object)).collect();
         let folded = self.folds.iter().map(|fold| fold.lock().known().map(|object| self.state(object)).collect());

@@ -1,6 +1,7 @@
-//! A process that the tests start: in a process group of its own, with its output in a file, and never left behind.
+//! A process that the tests start: in a process group of its own, and with its output in a file.
 //!
-//! A process ends when its [`Process`] is dropped. If the tests are killed, the kernel ends it: see [`launch`].
+//! The processes of a group end when their [`Process`] is dropped. If the tests are killed, the kernel ends the first one: see
+//! [`launch`].
 
 use std::{
     fs::File,
@@ -34,7 +35,7 @@ pub struct Usage {
 }
 
 impl Process {
-    /// Starts a program whose output goes to a file.
+    /// Starts a program without standard input.
     pub fn start(program: &Path, arguments: &[String], log: &Path) -> Result<Self> {
         let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
         Self::start_named(name, program, arguments, log, false)
@@ -50,7 +51,7 @@ impl Process {
         let output = File::options().create(true).append(true).open(log)?;
         let mut command = Command::new(THIS_PROGRAM);
         command.arg("launch").arg(std::process::id().to_string()).arg("--").arg(program).args(arguments);
-        command.process_group(0).kill_on_drop(true);
+        command.process_group(0);
         if is_piped {
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
         } else {
@@ -119,14 +120,17 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Fails if the process has ended.
-        let _ = self.signal(Signal::KILL);
+        // After the end of the process, its id may belong to another one.
+        if self.child.id().is_some() {
+            let _ = self.signal(Signal::KILL);
+        }
     }
 }
 
 /// Replaces this process by a program, which the kernel kills when the process `parent` ends.
 ///
-/// The tests start every program through this, as `conformance launch PARENT -- PROGRAM …`.
+/// The tests start every program through this, as `conformance launch PARENT -- PROGRAM …`. The kernel watches the thread that started
+/// the process, so that must be the main thread or a worker of the runtime, which live as long as the tests.
 pub fn launch(parent: u32, program: &[String]) -> Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     let current = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().cast_unsigned());

@@ -19,10 +19,7 @@ use std::{
 };
 
 use anyhow::Result;
-use futures_util::{
-    future::{self, Either},
-    stream,
-};
+use futures_util::{future, stream};
 use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::{
@@ -42,8 +39,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, rustls::pki_types::ServerName};
 pub struct Proxy {
     address: SocketAddr,
     settings: watch::Sender<Settings>,
-    requests: Arc<AtomicU64>,
-    relists: Arc<parking_lot::Mutex<Relists>>,
+    shared: Shared,
     _task: JoinSet<()>,
 }
 
@@ -64,7 +60,7 @@ pub struct Settings {
     cuts: u64,
 }
 
-/// An answer that does not come from the server.
+/// A fault in the answer to a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
     /// An error of the API, with `Retry-After: 1` if it is 429.
@@ -81,13 +77,12 @@ struct Shared {
     settings: watch::Receiver<Settings>,
     connector: TlsConnector,
     requests: Arc<AtomicU64>,
-    relists: Arc<parking_lot::Mutex<Relists>>,
+    relists: Arc<parking_lot::Mutex<Option<Relists>>>,
 }
 
 /// Which informers had to list again, by the path and the selectors of their requests.
 #[derive(Default)]
 struct Relists {
-    is_on: bool,
     expired: HashSet<String>,
     relisted: HashSet<String>,
 }
@@ -112,8 +107,8 @@ impl Proxy {
         let shared =
             Shared { settings: receiver, connector, requests: Arc::clone(&requests), relists: Arc::clone(&relists) };
         let mut task = JoinSet::new();
-        task.spawn(accept(listener, shared));
-        Ok(Self { address, settings, requests, relists, _task: task })
+        task.spawn(accept(listener, shared.clone()));
+        Ok(Self { address, settings, shared, _task: task })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -122,7 +117,7 @@ impl Proxy {
 
     /// The number of requests that the client has sent.
     pub fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
+        self.shared.requests.load(Ordering::Relaxed)
     }
 
     /// Changes the settings. Open connections and requests that wait for an answer go on.
@@ -132,12 +127,12 @@ impl Proxy {
 
     /// Answers the next resumed watch of each informer with 410, so that it lists.
     pub fn expire_watches(&self) {
-        *self.relists.lock() = Relists { is_on: true, ..Relists::default() };
+        *self.shared.relists.lock() = Some(Relists::default());
     }
 
     /// The number of informers that have listed since their watch expired.
     pub fn relisted(&self) -> usize {
-        self.relists.lock().relisted.len()
+        self.shared.relists.lock().as_ref().map_or(0, |relists| relists.relisted.len())
     }
 
     /// Cuts all connections, also those that are held.
@@ -153,7 +148,7 @@ impl Relists {
         let informer = std::iter::once(request.uri().path()).chain(selectors).collect();
         let resumes = query.contains("watch=true") && !query.contains("sendInitialEvents=true");
         if resumes {
-            return self.is_on && self.expired.insert(informer);
+            return self.expired.insert(informer);
         }
         if self.expired.contains(&informer) {
             self.relisted.insert(informer);
@@ -187,10 +182,8 @@ async fn serve(client: TcpStream, shared: Shared) -> Result<()> {
     let mut settings = shared.settings.clone();
     let current = settings.wait_for(|settings| !settings.holds_new_connections).await?.clone();
     let (server, server_connection) = match connect(&shared.connector, current.server).await {
-        Ok((server, connection)) => (Some(server), Either::Left(connection)),
-        Err(_) if current.answer.is_some() => (None, Either::Right(future::pending())),
         Err(_) if current.keeps_broken_connections => future::pending().await,
-        Err(error) => return Err(error),
+        connected => connected?,
     };
     let server = Mutex::new(server);
     let client = TokioIo::new(current.acceptor.accept(client).await?);
@@ -219,7 +212,7 @@ async fn connect(
 /// Answers one request of the client; an error closes its connection.
 async fn answer(
     request: Request<Incoming>,
-    server: &Mutex<Option<SendRequest<Incoming>>>,
+    server: &Mutex<SendRequest<Incoming>>,
     shared: &Shared,
 ) -> Result<Response<Body>> {
     shared.requests.fetch_add(1, Ordering::Relaxed);
@@ -230,11 +223,10 @@ async fn answer(
         Some(Answer::Delay(delay)) => tokio::time::sleep(delay).await,
         None => {}
     }
-    if shared.relists.lock().must_expire(&request) {
+    if shared.relists.lock().as_mut().is_some_and(|relists| relists.must_expire(&request)) {
         return Ok(refusal(410)?);
     }
     let mut server = server.lock().await;
-    let Some(server) = server.as_mut() else { anyhow::bail!("the server refused the connection") };
     let answered = async {
         server.ready().await?;
         server.send_request(request).await

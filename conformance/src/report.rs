@@ -7,7 +7,7 @@ use crate::{
     stage::{Failure, Measured},
 };
 
-/// A case may use this share of a core while it can reach no server.
+/// The client may use this share of a core while it can reach no server.
 const CPU_LIMIT: f64 = 0.01;
 
 /// The client's resident memory may grow by this many bytes: the allocator keeps some of what was freed.
@@ -17,6 +17,8 @@ const MEMORY_LIMIT: u64 = 16 << 20;
 #[derive(Default)]
 pub struct Table {
     rows: Vec<Row>,
+    /// The case that has no result yet.
+    running: Option<String>,
 }
 
 struct Row {
@@ -37,32 +39,65 @@ enum Verdict {
 }
 
 impl Table {
-    /// Adds a case. `bar` is the time that is allowed in this run.
-    pub fn add(&mut self, case: &Case, bar: Duration, is_quick: bool, run: Result<Measured, (Failure, Measured)>) {
-        let (failure, measured) = match run {
-            Ok(measured) => (check(case, bar, is_quick, &measured).err(), measured),
-            Err((failure, measured)) => (Some(failure), measured),
+    /// Notes that a case or a suite begins.
+    pub fn start(&mut self, name: &str) {
+        self.running = Some(name.to_owned());
+    }
+
+    pub fn running(&self) -> Option<&str> {
+        self.running.as_deref()
+    }
+
+    /// Adds a case, and returns false if it failed. `bar` is the time that is allowed in this run.
+    pub fn add(
+        &mut self,
+        case: &Case,
+        bar: Duration,
+        is_quick: bool,
+        outcome: Result<(), Failure>,
+        measured: Measured,
+    ) -> bool {
+        let outcome = match outcome {
+            Ok(()) => check(case, is_quick, &measured).and_then(|()| check_bar(bar, &measured)),
+            Err(Failure::Broken(what)) => Err(Failure::Broken(what)),
+            Err(failure) => check_resources(is_quick, &measured).and(Err(failure)),
         };
-        let verdict = match (failure, case.known_failure) {
+        let verdict = match (outcome.err(), case.known_failure) {
             (None, None) => Verdict::Passed,
             (None, Some(_)) => Verdict::Failed("is marked as a known failure and passes: remove the mark".into()),
             (Some(failure @ Failure::Wrong(_)), Some(KnownFailure::Wrong(why)))
             | (Some(failure @ Failure::Late(_)), Some(KnownFailure::Late(why))) => {
                 Verdict::FailedAsKnown { why, failure }
             }
-            (Some(failure), _) => Verdict::Failed(failure.to_string()),
+            (Some(failure), Some(KnownFailure::Wrong(_))) => Verdict::Failed(format!("{failure}; marked as wrong")),
+            (Some(failure), Some(KnownFailure::Late(_))) => Verdict::Failed(format!("{failure}; marked as late")),
+            (Some(failure), None) => Verdict::Failed(failure.to_string()),
         };
-        self.rows.push(Row { name: case.name.into(), verdict, measured, bar: Some(bar) });
+        let has_passed = !matches!(verdict, Verdict::Failed(_));
+        self.push(Row { name: case.name.into(), verdict, measured, bar: Some(bar) });
+        has_passed
     }
 
-    /// Adds a result that is not a case: a suite.
+    /// Adds a suite.
     pub fn add_suite(&mut self, name: &str, result: Result<String, String>) {
-        let (verdict, note) = match result {
-            Ok(note) => (Verdict::Passed, Some(note)),
-            Err(failure) => (Verdict::Failed(failure), None),
-        };
-        let measured = Measured { note, ..Measured::default() };
-        self.rows.push(Row { name: name.into(), verdict, measured, bar: None });
+        match result {
+            Ok(note) => {
+                let measured = Measured { note: Some(note), ..Measured::default() };
+                self.push(Row { name: name.into(), verdict: Verdict::Passed, measured, bar: None });
+            }
+            Err(failure) => self.add_failure(name, &failure),
+        }
+    }
+
+    /// Adds a case or a suite that did not end.
+    pub fn add_failure(&mut self, name: &str, failure: &str) {
+        let verdict = Verdict::Failed(failure.to_owned());
+        self.push(Row { name: name.into(), verdict, measured: Measured::default(), bar: None });
+    }
+
+    fn push(&mut self, row: Row) {
+        self.running = None;
+        self.rows.push(row);
     }
 
     pub fn failed(&self) -> usize {
@@ -137,8 +172,7 @@ impl Row {
     }
 }
 
-/// Compares what was measured with the limits. `--quick` compares only the time and the name of a history change.
-fn check(case: &Case, bar: Duration, is_quick: bool, measured: &Measured) -> Result<(), Failure> {
+fn check_bar(bar: Duration, measured: &Measured) -> Result<(), Failure> {
     let mut sorted = measured.recoveries.clone();
     sorted.sort();
     let p95 = quantile(&sorted, 95).ok_or_else(|| Failure::Broken("nothing was measured".into()))?;
@@ -149,13 +183,21 @@ fn check(case: &Case, bar: Duration, is_quick: bool, measured: &Measured) -> Res
             bar.as_secs()
         )));
     }
-    let names_history = |text: &str| text.contains("history changed");
-    if case.changes_history
-        && !names_history(&measured.log)
-        && !measured.problems.iter().any(|text| names_history(text))
+    Ok(())
+}
+
+/// Checks everything but the time.
+fn check(case: &Case, is_quick: bool, measured: &Measured) -> Result<(), Failure> {
+    let names_change = |text: &str| text.contains("history changed") || text.contains("history has changed");
+    if case.changes_history && !names_change(&measured.log) && !measured.problems.iter().any(|text| names_change(text))
     {
         return Err(Failure::Broken("neither the log nor `problems()` names the history change".into()));
     }
+    check_resources(is_quick, measured)
+}
+
+/// Checks CPU time and memory, unless the run is quick: a busy machine could break the limits.
+fn check_resources(is_quick: bool, measured: &Measured) -> Result<(), Failure> {
     if is_quick {
         return Ok(());
     }

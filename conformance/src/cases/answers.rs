@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::{Case, Plan, run};
+use super::{Case, run};
 use crate::{
     proxy::Answer,
     stage::{Failure, Stage, set_permissions},
@@ -20,7 +20,12 @@ pub fn cases() -> [Case; 8] {
         // A request that hangs is given up after some time; only the next one can succeed.
         Case::new("answers-hang", "60 s of requests that are never answered", 25, run!(hanging))
             .late("a request that hangs is given up after 121 s"),
-        Case::new("answers-delayed", "60 s of answers that are delayed by 3 s", 5, run!(delayed)),
+        Case::new(
+            "answers-delayed",
+            "60 s of answers that are delayed by 3 s, with a cut every 10 s",
+            5,
+            run!(delayed),
+        ),
         Case::new("watch-forbidden", "`watch` is forbidden for 45 s, `list` is not", 5, run!(watch_forbidden))
             .late(late),
         Case::new("role-granted", "everything is forbidden until a role is granted after 50 s", 5, run!(role_granted))
@@ -28,17 +33,17 @@ pub fn cases() -> [Case; 8] {
     ]
 }
 
-/// Answers all requests of the client with a fault for a minute, while the writer goes on.
+/// Answers all requests of the client with a fault for a minute, after two seconds of writes.
 async fn answer_for_a_minute(stage: &mut Stage, answer: Answer) -> Result<(), Failure> {
     stage.proxy.set(|proxy| proxy.answer = Some(answer));
     stage.proxy.cut();
-    stage.writer.run_for(Duration::from_secs(2)).await;
+    stage.writer.run_for(Duration::from_secs(2)).await?;
     stage.wait_while_down(Duration::from_secs(58)).await?;
     stage.proxy.set(|proxy| proxy.answer = None);
     Ok(())
 }
 
-async fn refused(stage: &mut Stage, _: &mut Plan, code: u16) -> Result<(), Failure> {
+async fn refused(stage: &mut Stage, code: u16) -> Result<(), Failure> {
     answer_for_a_minute(stage, Answer::Status(code)).await?;
     if code == 429 {
         sleep(Duration::from_secs(1)).await; // Retry-After
@@ -46,22 +51,26 @@ async fn refused(stage: &mut Stage, _: &mut Plan, code: u16) -> Result<(), Failu
     stage.recover(Instant::now()).await
 }
 
-async fn hanging(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
-    stage.patience = Duration::from_secs(180);
+async fn hanging(stage: &mut Stage) -> Result<(), Failure> {
     answer_for_a_minute(stage, Answer::Hang).await?;
     stage.recover(Instant::now()).await
 }
 
-async fn delayed(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
-    answer_for_a_minute(stage, Answer::Delay(Duration::from_secs(3))).await?;
+async fn delayed(stage: &mut Stage) -> Result<(), Failure> {
+    stage.proxy.set(|proxy| proxy.answer = Some(Answer::Delay(Duration::from_secs(3))));
+    for _ in 0..6 {
+        stage.proxy.cut();
+        stage.writer.run_for(Duration::from_secs(10)).await?;
+    }
+    stage.proxy.set(|proxy| proxy.answer = None);
     stage.recover(Instant::now()).await
 }
 
-async fn watch_forbidden(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+async fn watch_forbidden(stage: &mut Stage) -> Result<(), Failure> {
     forbid_all_but(stage, &["get", "list"], Duration::from_secs(45)).await
 }
 
-async fn role_granted(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+async fn role_granted(stage: &mut Stage) -> Result<(), Failure> {
     forbid_all_but(stage, &[], Duration::from_secs(50)).await
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Case, Plan, run};
+use super::{Case, run};
 use crate::{
     servers::Authority,
     stage::{Failure, Stage},
@@ -20,8 +20,8 @@ pub fn cases() -> [Case; 2] {
 }
 
 /// The old token is refused at once, and the client reads the new one up to 50 s later.
-async fn token_replaced(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
-    stage.writer.run_for(Duration::from_secs(2)).await;
+async fn token_replaced(stage: &mut Stage) -> Result<(), Failure> {
+    stage.writer.run_for(Duration::from_secs(2)).await?;
     stage.server.kill().await?;
     stage.write_token("client-1")?;
     let read_again = Instant::now() + TOKEN_AGE;
@@ -33,12 +33,12 @@ async fn token_replaced(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> 
     stage.recover(Instant::now()).await
 }
 
-async fn other_authority(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+async fn other_authority(stage: &mut Stage) -> Result<(), Failure> {
     let right = tls::acceptor(&stage.authority.issue()?)?;
     let wrong = tls::acceptor(&Authority::new("another authority")?.issue()?)?;
     stage.proxy.set(|proxy| proxy.acceptor = wrong);
     stage.proxy.cut();
-    stage.writer.run_for(Duration::from_secs(2)).await;
+    stage.writer.run_for(Duration::from_secs(2)).await?;
     stage.wait_while_down(Duration::from_secs(28)).await?;
     stage.proxy.set(|proxy| proxy.acceptor = right);
     stage.recover(Instant::now()).await

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::{Case, Plan, run};
+use super::{Case, run};
 use crate::stage::{Failure, Stage, define_widgets, delete_widgets};
 
 pub fn cases() -> [Case; 2] {
@@ -14,12 +14,10 @@ pub fn cases() -> [Case; 2] {
     ]
 }
 
-async fn deleted(stage: &mut Stage, _: &mut Plan, seconds: u64) -> Result<(), Failure> {
+async fn deleted(stage: &mut Stage, seconds: u64) -> Result<(), Failure> {
     stage.writer.resume();
     delete_widgets(&stage.server.admin).await?;
     sleep(Duration::from_secs(seconds)).await;
     define_widgets(&stage.server.admin).await?;
-    let served = Instant::now();
-    sleep(Duration::from_secs(1)).await;
-    stage.recover(served).await
+    stage.recover(Instant::now()).await
 }

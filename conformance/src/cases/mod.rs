@@ -30,13 +30,7 @@ pub struct Case {
     run: Run,
 }
 
-type Run = for<'a> fn(&'a mut Stage, &'a mut Plan) -> BoxFuture<'a, Result<(), Failure>>;
-
-/// How often a case repeats its fault, and its random choices.
-pub struct Plan {
-    pub is_quick: bool,
-    pub rng: fastrand::Rng,
-}
+type Run = for<'a> fn(&'a mut Stage) -> BoxFuture<'a, Result<(), Failure>>;
 
 /// A failure of the library that is to be fixed.
 #[derive(Clone, Copy)]
@@ -48,8 +42,8 @@ pub enum KnownFailure {
 }
 
 impl Case {
-    pub async fn run(&self, stage: &mut Stage, plan: &mut Plan) -> Result<(), Failure> {
-        (self.run)(stage, plan).await
+    pub async fn run(&self, stage: &mut Stage) -> Result<(), Failure> {
+        (self.run)(stage).await
     }
 
     const fn new(name: &'static str, what: &'static str, bar_s: u64, run: Run) -> Self {
@@ -89,7 +83,7 @@ impl Case {
 /// Makes a [`Run`] of an async function.
 macro_rules! run {
     ($function:path $(, $argument:expr)*) => {
-        |stage, plan| Box::pin($function(stage, plan $(, $argument)*))
+        |stage| Box::pin($function(stage $(, $argument)*))
     };
 }
 use run;

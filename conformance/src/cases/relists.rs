@@ -8,7 +8,7 @@ use http::Request;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::{Case, Plan, run};
+use super::{Case, run};
 use crate::stage::{Failure, NAMESPACES, SCOPES, STAMP, Stage};
 
 const OBJECTS: usize = 20_000;
@@ -18,7 +18,7 @@ pub fn cases() -> [Case; 1] {
     [Case::new("relists", "20,000 objects, and twenty relists because of 410", 10, run!(relists))]
 }
 
-async fn relists(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+async fn relists(stage: &mut Stage) -> Result<(), Failure> {
     create_objects(stage).await?;
     stage.become_right().await?;
     let objects: usize = stage.client.report().await?.informers.values().map(|informer| informer.objects).sum();
@@ -32,7 +32,7 @@ async fn relists(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
         }
         // The lists are read, and each informer gets an event: without one it would delay its next list.
         sleep(Duration::from_secs(2)).await;
-        stage.writer.run_for(Duration::from_secs(1)).await;
+        stage.writer.run_for(Duration::from_secs(1)).await?;
     }
     let cpu = stage.client.usage()?.cpu - before.cpu;
     let per_object = cpu.as_micros() as f64 / f64::from(RELISTS) / objects as f64;

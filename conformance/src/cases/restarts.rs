@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::{Case, Plan, run};
+use super::{Case, run};
 use crate::stage::{Failure, Stage};
 
 pub fn cases() -> [Case; 6] {
@@ -21,24 +21,24 @@ pub fn cases() -> [Case; 6] {
     ]
 }
 
-async fn killed(stage: &mut Stage, plan: &mut Plan) -> Result<(), Failure> {
-    for _ in 0..if plan.is_quick { 1 } else { 10 } {
+async fn killed(stage: &mut Stage) -> Result<(), Failure> {
+    for _ in 0..if stage.is_quick { 1 } else { 10 } {
         stage.writer.resume();
-        sleep(Duration::from_millis(plan.rng.u64(200..4000))).await;
+        sleep(Duration::from_millis(stage.rng.u64(200..4000))).await;
         stage.server.kill().await?;
         restart(stage).await?;
     }
     Ok(())
 }
 
-async fn terminated(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+async fn terminated(stage: &mut Stage) -> Result<(), Failure> {
     stage.writer.resume();
     sleep(Duration::from_secs(2)).await;
     stage.server.terminate().await?;
     restart(stage).await
 }
 
-async fn down(stage: &mut Stage, _: &mut Plan, seconds: u64) -> Result<(), Failure> {
+async fn down(stage: &mut Stage, seconds: u64) -> Result<(), Failure> {
     stage.writer.resume();
     sleep(Duration::from_secs(2)).await;
     stage.server.kill().await?;
@@ -46,24 +46,37 @@ async fn down(stage: &mut Stage, _: &mut Plan, seconds: u64) -> Result<(), Failu
     restart(stage).await
 }
 
-async fn down_again(stage: &mut Stage, plan: &mut Plan) -> Result<(), Failure> {
-    stage.server.kill().await?;
-    stage.server.restart().await?;
+/// The client lists after the first outage, and receives no event before the second one.
+async fn down_again(stage: &mut Stage) -> Result<(), Failure> {
+    make_the_client_list(stage).await?;
     stage.become_right().await?;
-    sleep(Duration::from_secs(2)).await;
-    down(stage, plan, 60).await
+    sleep(Duration::from_secs(4)).await;
+    stage.server.kill().await?;
+    stage.wait_while_down(Duration::from_secs(60)).await?;
+    restart(stage).await
 }
 
-async fn crash_loop(stage: &mut Stage, plan: &mut Plan) -> Result<(), Failure> {
-    for round in 0..if plan.is_quick { 2 } else { 4 } {
-        if round > 0 {
-            sleep(Duration::from_secs(3)).await;
-        }
+async fn crash_loop(stage: &mut Stage) -> Result<(), Failure> {
+    make_the_client_list(stage).await?;
+    for _ in 0..if stage.is_quick { 2 } else { 4 } {
+        sleep(Duration::from_secs(3)).await;
         stage.server.kill().await?;
         stage.wait_while_down(Duration::from_secs(25)).await?;
         stage.server.restart().await?;
     }
     stage.recover(Instant::now()).await
+}
+
+/// Kills and restarts the server after the client has missed changes: the server has dropped them from its watch cache, so the client
+/// lists.
+async fn make_the_client_list(stage: &mut Stage) -> Result<(), Failure> {
+    stage.proxy.set(|proxy| proxy.holds_new_connections = true);
+    stage.proxy.cut();
+    stage.writer.run_for(Duration::from_secs(2)).await?;
+    stage.server.kill().await?;
+    stage.server.restart().await?;
+    stage.proxy.set(|proxy| proxy.holds_new_connections = false);
+    Ok(())
 }
 
 /// Starts the server, and measures the time from its `/readyz` on.

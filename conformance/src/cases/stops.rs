@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tokio::time::sleep;
 
-use super::{Case, Plan, run};
+use super::{Case, run};
 use crate::stage::{Failure, Stage};
 
 const STOPPED: Duration = Duration::from_secs(30);
@@ -24,7 +24,7 @@ pub fn cases() -> [Case; 4] {
     ]
 }
 
-async fn etcd_stopped(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+async fn etcd_stopped(stage: &mut Stage) -> Result<(), Failure> {
     stage.writer.resume();
     sleep(Duration::from_secs(2)).await;
     stage.etcd.signal(Signal::STOP)?;
@@ -34,7 +34,7 @@ async fn etcd_stopped(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
     stage.recover(Instant::now()).await
 }
 
-async fn server_stopped(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+async fn server_stopped(stage: &mut Stage) -> Result<(), Failure> {
     stage.writer.resume();
     sleep(Duration::from_secs(2)).await;
     stage.server.signal(Signal::STOP)?;
@@ -44,18 +44,18 @@ async fn server_stopped(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> 
     stage.recover(Instant::now()).await
 }
 
-async fn client_stopped(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+async fn client_stopped(stage: &mut Stage) -> Result<(), Failure> {
     stage.client.signal(Signal::STOP)?;
-    stage.writer.run_for(STOPPED).await;
+    stage.writer.run_for(STOPPED).await?;
     stage.client.signal(Signal::CONT)?;
     stage.recover(Instant::now()).await
 }
 
 /// The client misses changes that the server cannot replay: its watches get 410.
-async fn compacted(stage: &mut Stage, _: &mut Plan) -> Result<(), Failure> {
+async fn compacted(stage: &mut Stage) -> Result<(), Failure> {
     stage.proxy.set(|proxy| proxy.holds_new_connections = true);
     stage.proxy.cut();
-    stage.writer.run_for(Duration::from_secs(5)).await;
+    stage.writer.run_for(Duration::from_secs(5)).await?;
     stage.server.kill().await?;
     stage.etcd.compact().await?;
     stage.server.restart().await?;

@@ -2,7 +2,7 @@
 
 use std::{fs, net::SocketAddr, time::Duration};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use http::Request;
 use kube::{Client, Config};
 use rustix::process::Signal;
@@ -60,7 +60,7 @@ impl ApiServer {
         Err(last_error.context("three tries")?)
     }
 
-    /// Starts the process again, on the same port, and waits until it is ready.
+    /// Starts the process on the server's port, and waits until it is ready.
     pub async fn restart(&mut self) -> Result<()> {
         let file = |extension: &str| self.folders.case.join(format!("{}.{extension}", self.name)).display().to_string();
         let (certificate, key, tokens) = (file("crt"), file("key"), file("tokens"));
@@ -87,17 +87,15 @@ impl ApiServer {
 
     /// Waits until `/readyz` succeeds.
     pub async fn ready(&mut self) -> Result<()> {
-        for _ in 0..2400 {
-            if let Some(process) = &mut self.process {
-                process.check()?;
+        let ready = async {
+            while self.admin.request_text(Request::get("/readyz").body(Vec::new())?).await.is_err() {
+                self.process.as_mut().context("kube-apiserver does not run")?.check()?;
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            let ready = self.admin.request_text(Request::get("/readyz").body(Vec::new())?);
-            if matches!(tokio::time::timeout(Duration::from_secs(5), ready).await, Ok(Ok(_))) {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        bail!("kube-apiserver was not ready within 120 s")
+            Ok(())
+        };
+        let ready = tokio::time::timeout(Duration::from_secs(120), ready).await;
+        ready.with_context(|| format!("{} was not ready within 120 s", self.name))?
     }
 
     pub fn address(&self) -> SocketAddr {

@@ -41,7 +41,7 @@ impl Etcd {
         for _ in 0..3 {
             let ports = Ports { client: free_port()?, peer: free_port()? };
             let mut etcd = Self { folders: folders.clone(), ports, generation: 0, process: None, http: http.clone() };
-            match etcd.restart().await {
+            match etcd.start_process().await {
                 Ok(()) => return Ok(etcd),
                 Err(error) => last_error = Some(error),
             }
@@ -49,8 +49,8 @@ impl Etcd {
         Err(last_error.context("three tries")?)
     }
 
-    /// Starts the process again, on the same ports and data.
-    pub async fn restart(&mut self) -> Result<()> {
+    /// Starts the process with the current data, and waits until it answers.
+    async fn start_process(&mut self) -> Result<()> {
         let (client, peer) = (self.client_url(), self.peer_url());
         let flags = [
             format!("--data-dir={}", self.data_folder()),
@@ -65,16 +65,14 @@ impl Etcd {
         ];
         let log = self.folders.case.join("etcd.log");
         self.process = Some(Process::start(&self.folders.programs.join("etcd"), &flags, &log)?);
-        for _ in 0..1200 {
-            if let Some(process) = &mut self.process {
-                process.check()?;
+        let answer = async {
+            while self.revision().await.is_err() {
+                self.process.as_mut().context("etcd does not run")?.check()?;
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            if self.post("/v3/maintenance/status", &json!({})).await.is_ok() {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        bail!("etcd did not answer within 60 s")
+            Ok(())
+        };
+        tokio::time::timeout(Duration::from_secs(60), answer).await.context("etcd did not answer within 60 s")?
     }
 
     pub fn client_url(&self) -> String {
@@ -93,7 +91,7 @@ impl Etcd {
         self.process.as_ref().context("etcd does not run")?.signal(signal)
     }
 
-    pub async fn kill(&mut self) -> Result<()> {
+    async fn kill(&mut self) -> Result<()> {
         self.process.take().context("etcd does not run")?.kill().await
     }
 
@@ -111,9 +109,7 @@ impl Etcd {
 
     /// Kills etcd, and starts it with the state of a snapshot. `flags` are further flags of `etcdutl snapshot restore`.
     pub async fn restore(&mut self, snapshot: &Path, flags: &[&str]) -> Result<()> {
-        if self.process.is_some() {
-            self.kill().await?;
-        }
+        self.kill().await?;
         self.generation += 1;
         let mut arguments = vec![
             "snapshot".into(),
@@ -126,7 +122,7 @@ impl Etcd {
         arguments.extend(flags.iter().copied().map(str::to_owned));
         let log = self.folders.case.join("etcdutl.log");
         Process::start(&self.folders.programs.join("etcdutl"), &arguments, &log)?.succeed().await?;
-        self.restart().await
+        self.start_process().await
     }
 
     /// Drops the history up to the current revision.

@@ -28,9 +28,13 @@ pub struct ClientProcess {
 }
 
 impl ClientProcess {
-    pub fn start(folders: &Folders, kubeconfig: &Path) -> Result<Self> {
+    pub fn start(folders: &Folders, kubeconfig: &Path, history_may_change: bool) -> Result<Self> {
         let log = folders.case.join("client.log");
-        let mut process = Process::start_part("client", &[kubeconfig.display().to_string()], &log)?;
+        let mut arguments = vec![kubeconfig.display().to_string()];
+        if history_may_change {
+            arguments.push("--history-may-change".into());
+        }
+        let mut process = Process::start_part("client", &arguments, &log)?;
         let (questions, answers) = process.take_pipes()?;
         Ok(Self { process, questions, answers: BufReader::new(answers).lines(), log })
     }

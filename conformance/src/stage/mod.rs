@@ -35,11 +35,18 @@ pub struct Stage {
     /// Issued the certificates of the servers and of the proxy.
     pub authority: Authority,
     pub folders: Folders,
-    /// A cache that is not right after this time counts as wrong for good.
-    pub patience: Duration,
+    /// Whether faults are repeated less often.
+    pub is_quick: bool,
+    /// The random choices of the case.
+    pub rng: fastrand::Rng,
     /// What the case has measured so far.
     pub measured: Measured,
+    /// The number of requests and the length of the client's log before the first fault.
+    baseline: (u64, usize),
 }
+
+/// A cache that is not right after this time counts as wrong for good.
+const PATIENCE: Duration = Duration::from_secs(100);
 
 /// What a case measures.
 #[derive(Default)]
@@ -54,16 +61,15 @@ pub struct Measured {
     pub note: Option<String>,
     /// The client's resident memory before the first fault and at the end.
     pub resident_bytes: (u64, u64),
-    /// The requests that the client sent after it was right for the first time.
+    /// The requests that the client sent since the first fault, and its log.
     pub requests: u64,
-    /// The client's log since then.
     pub log: String,
 }
 
 /// Why a case failed.
 #[derive(Clone, Debug)]
 pub enum Failure {
-    /// A cache or a handler still differed from the server when the stage's patience ended.
+    /// A cache or a handler still differed from the server after a long time.
     Wrong(String),
     /// The client was right, but later than the bar allows.
     Late(String),
@@ -73,7 +79,13 @@ pub enum Failure {
 
 impl Stage {
     /// Starts the servers, the proxy, the client and the writer, and waits until the client is right.
-    pub async fn start(programs: &Path, case: &Path, seed: u64) -> Result<Self, Failure> {
+    pub async fn start(
+        programs: &Path,
+        case: &Path,
+        history_may_change: bool,
+        is_quick: bool,
+        seed: u64,
+    ) -> Result<Self, Failure> {
         let folders = Folders::create(programs, case)?;
         let authority = Authority::new("conformance")?;
         let etcd = Etcd::start(&folders).await?;
@@ -83,7 +95,7 @@ impl Stage {
         let proxy = Proxy::start(server.address(), acceptor, tls::connector(&authority)?).await?;
         let writer = Writer::start(server.admin.clone(), seed).await;
         let kubeconfig = write_kubeconfig(&folders, &proxy, &authority)?;
-        let client = ClientProcess::start(&folders, &kubeconfig)?;
+        let client = ClientProcess::start(&folders, &kubeconfig, history_may_change)?;
         let mut stage = Self {
             etcd,
             server,
@@ -92,28 +104,29 @@ impl Stage {
             client,
             authority,
             folders,
-            patience: Duration::from_secs(60),
+            is_quick,
+            rng: fastrand::Rng::with_seed(seed),
             measured: Measured::default(),
+            baseline: (0, 0),
         };
-        stage.writer.run_for(Duration::from_secs(3)).await;
+        stage.writer.run_for(Duration::from_secs(3)).await?;
         stage.become_right().await?;
         stage.measured.resident_bytes.0 = stage.client.usage()?.resident_bytes;
-        stage.measured.requests = stage.proxy.requests();
         stage.measured.problems.clear();
-        stage.measured.log = stage.client.log()?;
+        stage.baseline = (stage.proxy.requests(), stage.client.log()?.len());
         Ok(stage)
     }
 
     /// Stops the client, and returns what was measured.
     pub async fn finish(mut self) -> Result<Measured, Failure> {
         self.measured.resident_bytes.1 = self.client.usage()?.resident_bytes;
-        self.measured.requests = self.proxy.requests() - self.measured.requests;
+        self.measured.requests = self.proxy.requests() - self.baseline.0;
         let mut log = self.client.stop().await?;
         let panics: Vec<_> = log.lines().filter(|line| line.contains("panicked")).collect();
         if !panics.is_empty() {
             return Err(Failure::Broken(format!("the client panicked: {}", panics.join("; "))));
         }
-        self.measured.log = log.split_off(self.measured.log.len());
+        self.measured.log = log.split_off(self.baseline.1);
         Ok(self.measured)
     }
 
@@ -135,16 +148,20 @@ impl Stage {
     ///
     /// The writes are needed: a cache that is not updated any more can equal the server by chance.
     pub async fn recover(&mut self, end_of_fault: Instant) -> Result<(), Failure> {
-        self.writer.run_for(Duration::from_millis(500)).await;
+        self.writer.run_for(Duration::from_millis(500)).await?;
         self.recover_without_writes(end_of_fault).await
     }
 
-    /// Waits until the client is right, and measures the time since the end of a fault. Then checks that it follows new writes.
+    /// Waits until the client is right, and measures the time since the end of a fault. Then writes again; if the client takes longer to
+    /// follow these writes, that time counts.
     pub async fn recover_without_writes(&mut self, end_of_fault: Instant) -> Result<(), Failure> {
         self.become_right().await?;
-        self.measured.recoveries.push(end_of_fault.elapsed());
-        self.writer.run_for(Duration::from_secs(1)).await;
-        self.become_right().await
+        let recovery = end_of_fault.elapsed();
+        self.writer.run_for(Duration::from_secs(1)).await?;
+        let end_of_writes = Instant::now();
+        self.become_right().await?;
+        self.measured.recoveries.push(recovery.max(end_of_writes.elapsed()));
+        Ok(())
     }
 
     /// Waits until each cache equals a fresh list, and the events of each handler add up to its cache.
@@ -165,7 +182,7 @@ impl Stage {
             if wrong.as_ref().is_ok_and(Vec::is_empty) {
                 return Ok(());
             }
-            if start.elapsed() > self.patience {
+            if start.elapsed() > PATIENCE {
                 let wrong = wrong.context("listing on the server")?;
                 let mut text = format!("{} of {} informers; ", wrong.len(), SCOPES.len());
                 if let Some((scope, list)) = wrong.first() {
@@ -192,7 +209,7 @@ impl Stage {
 
     /// Replaces the token that the client reads from its file.
     pub fn write_token(&self, token: &str) -> Result<()> {
-        Ok(fs::write(self.folders.case.join(TOKEN_FILE), token)?)
+        Ok(fs::write(self.file(TOKEN_FILE), token)?)
     }
 }
 
@@ -220,14 +237,12 @@ fn write_kubeconfig(folders: &Folders, proxy: &Proxy, authority: &Authority) -> 
     Ok(path)
 }
 
-/// The part of a problem that does not depend on the informer: `Expired, 410`, or the text behind the last "failed".
-fn cause(problem: &str) -> &str {
-    let answer = problem
-        .split(['(', ')'])
-        .find(|part| part.ends_with(|last: char| last.is_ascii_digit()) && part.contains(", "));
-    answer.unwrap_or_else(|| {
-        problem.rsplit("failed: ").next().unwrap_or(problem).split("; failing for").next().unwrap_or(problem)
-    })
+/// The part of a problem that does not depend on the informer: `Expired, 410`, or the text behind the last "failed" without numbers.
+fn cause(problem: &str) -> String {
+    let is_answer = |part: &&str| part.contains(", ") && part.ends_with(|last: char| last.is_ascii_digit());
+    let answer = problem.split(['(', ')']).find(is_answer);
+    let text = answer.unwrap_or_else(|| problem.rsplit("failed: ").next().unwrap_or(problem));
+    text.chars().filter(|letter| !letter.is_ascii_digit()).collect()
 }
 
 fn is_right(report: &Report, name: &str, list: &Contents) -> bool {

@@ -23,7 +23,7 @@ pub const NAMESPACES: [&str; 2] = ["stage-a", "stage-b"];
 pub struct Scope {
     pub name: &'static str,
     /// The path of its list.
-    pub path: &'static str,
+    path: &'static str,
 }
 
 /// One scope for each informer of the client.
@@ -77,13 +77,13 @@ pub async fn prepare(server: &Client) -> Result<()> {
     for name in NAMESPACES {
         create(server, "/api/v1/namespaces", &json!({"metadata": {"name": name}})).await?;
     }
-    set_permissions(server, &["get", "list", "watch"]).await?;
     let binding = json!({
         "metadata": {"name": "client"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "client"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "client"}],
     });
     create(server, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await?;
+    set_permissions(server, &["get", "list", "watch"]).await?;
     define_widgets(server).await
 }
 
@@ -123,24 +123,33 @@ pub async fn delete_widgets(server: &Client) -> Result<()> {
     anyhow::bail!("the custom kind was not deleted within 30 s")
 }
 
-/// Sets what the client may do with all objects.
+/// Sets what the client may do with all objects, and waits until the server applies it.
 pub async fn set_permissions(server: &Client, verbs: &[&str]) -> Result<()> {
+    let rule = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": verbs});
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
         "metadata": {"name": "client"},
-        "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": verbs}],
+        // A rule needs a verb.
+        "rules": if verbs.is_empty() { json!([]) } else { json!([rule]) },
     });
     let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     let apply = Request::patch(format!("{path}/client?fieldManager=conformance&force=true"))
         .header("content-type", "application/apply-patch+yaml")
         .body(serde_json::to_vec(&role)?)?;
     server.request::<Value>(apply).await.context("setting the client's role")?;
-    Ok(())
+    let review = json!({"spec": {"user": "client", "resourceAttributes": {"verb": "watch", "resource": "configmaps"}}});
+    for _ in 0..600 {
+        let answer = create(server, "/apis/authorization.k8s.io/v1/subjectaccessreviews", &review).await?;
+        if answer["status"]["allowed"] == verbs.contains(&"watch") {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    anyhow::bail!("the client's role was not applied within 30 s")
 }
 
-async fn create(server: &Client, path: &str, object: &Value) -> Result<()> {
+async fn create(server: &Client, path: &str, object: &Value) -> Result<Value> {
     let request = Request::post(path).header("content-type", "application/json").body(serde_json::to_vec(object)?)?;
-    server.request::<Value>(request).await.with_context(|| format!("creating {object} at {path}"))?;
-    Ok(())
+    server.request(request).await.with_context(|| format!("creating {object} at {path}"))
 }

@@ -1,9 +1,16 @@
 //! The writer: creates, changes and deletes objects of all kinds of the stage, about 75 times a second.
 //!
-//! Several tasks write at the same time, each its own objects. Errors are ignored: servers fail in these tests.
+//! Several tasks write at the same time, each its own objects. A single write may fail, because servers fail in these tests.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
+use anyhow::{Result, ensure};
 use fastrand::Rng;
 use http::Request;
 use kube::Client;
@@ -30,6 +37,8 @@ pub struct Writer {
     /// A task has read access while it writes, the writer has write access while it pauses.
     gate: Arc<RwLock<()>>,
     pause: Option<OwnedRwLockWriteGuard<()>>,
+    /// The number of successful writes.
+    written: Arc<AtomicU64>,
     _tasks: JoinSet<()>,
 }
 
@@ -53,23 +62,26 @@ impl Writer {
     /// Starts a writer, which pauses first.
     pub async fn start(client: Client, seed: u64) -> Self {
         let gate = Arc::<RwLock<()>>::default();
+        let written = Arc::<AtomicU64>::default();
         let pause = Arc::clone(&gate).write_owned().await;
         let mut tasks = JoinSet::new();
         for number in 0..TASKS {
             let rng = Rng::with_seed(seed.wrapping_add(number));
             let mut task = Task { client: client.clone(), number, rng };
-            let gate = Arc::clone(&gate);
+            let (gate, written) = (Arc::clone(&gate), Arc::clone(&written));
             tasks.spawn(async move {
                 let mut ticks = tokio::time::interval(PERIOD);
                 ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
                 loop {
                     ticks.tick().await;
                     let _open = gate.read().await;
-                    let _ = task.write().await;
+                    if task.write().await.is_ok() {
+                        written.fetch_add(1, Ordering::Relaxed);
+                    }
                 }
             });
         }
-        Self { gate, pause: Some(pause), _tasks: tasks }
+        Self { gate, pause: Some(pause), written, _tasks: tasks }
     }
 
     pub fn resume(&mut self) {
@@ -83,11 +95,14 @@ impl Writer {
         }
     }
 
-    /// Writes for some time, then pauses.
-    pub async fn run_for(&mut self, duration: Duration) {
+    /// Writes for some time, then pauses. Fails if nothing could be written.
+    pub async fn run_for(&mut self, duration: Duration) -> Result<()> {
+        let before = self.written.load(Ordering::Relaxed);
         self.resume();
         tokio::time::sleep(duration).await;
         self.pause().await;
+        ensure!(self.written.load(Ordering::Relaxed) > before, "the writer could not write for {duration:?}");
+        Ok(())
     }
 }
 
@@ -99,7 +114,7 @@ impl Task {
         let collection = kind.collection(NAMESPACES[self.rng.usize(..NAMESPACES.len())]);
         let path = format!("{collection}/{name}");
         if self.rng.u8(..100) < 15 {
-            return self.send(Request::delete(format!("{path}?gracePeriodSeconds=0")), JSON, &json!({})).await;
+            return self.send(Request::delete(path), JSON, &json!({"gracePeriodSeconds": 0})).await;
         }
         let stamp = format!("{}-{}", self.number, self.rng.u64(..));
         let tier = if self.rng.bool() { "front" } else { "back" };
