@@ -189,8 +189,7 @@ fn check_bar(bar: Duration, measured: &Measured) -> Result<(), Failure> {
 /// Checks everything but the time.
 fn check(case: &Case, is_quick: bool, measured: &Measured) -> Result<(), Failure> {
     let names_change = |text: &str| text.contains("history changed") || text.contains("history has changed");
-    if case.changes_history && !names_change(&measured.log) && !measured.problems.iter().any(|text| names_change(text))
-    {
+    if case.names_change && !names_change(&measured.log) && !measured.problems.iter().any(|text| names_change(text)) {
         return Err(Failure::Broken("neither the log nor `problems()` names the history change".into()));
     }
     check_resources(is_quick, measured)

@@ -21,8 +21,10 @@ pub struct Case {
     pub what: &'static str,
     /// The time from the end of the fault until the client is right, for 19 of 20 recoveries.
     pub bar: Duration,
-    /// Whether the client's log or its problems must name a history change.
+    /// Whether a backup is restored, so that versions can go backwards.
     pub changes_history: bool,
+    /// Whether the client's log or its problems must name the history change.
+    pub names_change: bool,
     /// The failure that is known.
     pub known_failure: Option<KnownFailure>,
     /// Whether `--quick` runs it.
@@ -52,6 +54,7 @@ impl Case {
             what,
             bar: Duration::from_secs(bar_s),
             changes_history: false,
+            names_change: false,
             known_failure: None,
             is_quick: false,
             run,
@@ -60,6 +63,13 @@ impl Case {
 
     const fn changing_history(mut self) -> Self {
         self.changes_history = true;
+        self.names_change = true;
+        self
+    }
+
+    /// The client cannot know that the history changed.
+    const fn unnamed(mut self) -> Self {
+        self.names_change = false;
         self
     }
 
