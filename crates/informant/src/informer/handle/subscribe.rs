@@ -231,15 +231,27 @@ impl AnyInformer {
             Ok(None) => return Err(AddHandlerError::Stopped { informer: informer() }),
             Err(InsideApplyLock) => return Err(AddHandlerError::InsideIndexFunction { informer: informer() }),
         };
-        if let (ResyncRequest::Every(wanted), None) = (resync, resync_period)
-            && !wanted.is_zero()
+        if let ResyncRequest::Every(requested) = resync
+            && !requested.is_zero()
         {
-            warn!(
-                informer = &*core.name,
-                handler = &**listener.name(),
-                "the informer does not resync, so the handler's resync period has no effect; set a period with \
-                 `InformerBuilder::resync_every` or `FactoryBuilder::resync_every`"
-            );
+            let (informer, handler) = (&*core.name, &**listener.name());
+            match resync_period {
+                None => warn!(
+                    informer,
+                    handler,
+                    "the informer does not resync, so the handler's resync period has no effect; set a period with \
+                     `InformerBuilder::resync_every` or `FactoryBuilder::resync_every`"
+                ),
+                Some(granted) if granted > requested => warn!(
+                    informer,
+                    handler,
+                    ?requested,
+                    ?granted,
+                    "the handler's resync period is raised: it is at least a second, and not shorter than the period at which a \
+                     running informer checks for resyncs"
+                ),
+                Some(_) => {}
+            }
         }
         let informer: Weak<Core> = Arc::downgrade(core);
         let registration = Registration::new(Arc::clone(&listener), informer, resync_period);

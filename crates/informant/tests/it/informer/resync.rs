@@ -124,6 +124,10 @@ async fn resync_periods_are_negotiated_until_the_start() {
     );
     assert!(logs.contains("`InformerBuilder::resync_every` or `FactoryBuilder::resync_every`"), "{logs}");
     assert_eq!(logs.matches("has no effect").count(), 1, "once: {logs}");
+    let raised: Vec<_> = logs.lines().filter(|line| line.contains("the handler's resync period is raised")).collect();
+    assert_eq!(raised.len(), 2, "{logs}");
+    assert!(raised[0].contains("requested=200ms granted=1s"), "{logs}");
+    assert!(raised[1].contains("requested=3s granted=10s"), "{logs}");
 }
 
 fn unchanged_relist(delay: Duration) -> Source {
