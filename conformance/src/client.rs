@@ -93,9 +93,13 @@ fn report(factory: &SharedInformerFactory, informers: &BTreeMap<&'static str, Bo
     });
     Report {
         informers: digests.collect(),
-        violations: informers.values().flat_map(|informer| informer.violations()).collect(),
+        violations: informers.iter().flat_map(|(name, informer)| named(name, informer.violations())).collect(),
         problems: factory.problems().iter().map(ToString::to_string).collect(),
     }
+}
+
+fn named(informer: &str, violations: Vec<String>) -> impl Iterator<Item = String> {
+    violations.into_iter().map(move |violation| format!("{informer}: {violation}"))
 }
 
 /// An informer whose object type is hidden.

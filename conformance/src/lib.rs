@@ -26,13 +26,14 @@ mod tls;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::ExitCode,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Parser, Subcommand};
 use tokio::{
+    process::Command,
     signal::unix::{SignalKind, signal},
     time::timeout,
 };
@@ -57,7 +58,7 @@ const CASE_DEADLINE: Duration = Duration::from_secs(15 * 60);
 
 /// Runs informant against a real kube-apiserver and etcd, with the faults that they can have.
 #[derive(Parser)]
-#[command(name = "conformance/run")]
+#[command(name = "conformance/run", bin_name = "conformance/run")]
 struct Arguments {
     /// Run a part that fits into CI: the suites in one mode, and a few cases without bars that a noisy machine could break
     #[arg(long)]
@@ -141,6 +142,13 @@ async fn run_tests(arguments: &Arguments) -> Result<()> {
         cases.retain(|case| is_named(case.name));
     }
 
+    fs::create_dir_all(FOLDER)?;
+    // The kernel unlocks it when this process ends.
+    let lock = fs::File::create(Path::new(FOLDER).join("lock"))?;
+    if lock.try_lock().is_err() {
+        bail!("another run uses {FOLDER}");
+    }
+    let title = title(arguments.seed).await;
     let mut table = Table::default();
     let mut terminated = signal(SignalKind::terminate())?;
     let deadline = if arguments.quick { QUICK_DEADLINE } else { Duration::MAX };
@@ -161,7 +169,7 @@ async fn run_tests(arguments: &Arguments) -> Result<()> {
         (false, false) => "-of-cases",
     };
     let file = Path::new(FOLDER).join(format!("results{part}.md"));
-    let markdown = format!("{}\n\n{}", title(arguments.seed)?, table.markdown());
+    let markdown = format!("{title}\n\n{}", table.markdown());
     fs::write(&file, &markdown).with_context(|| format!("writing {}", file.display()))?;
     say(&format!("\n{markdown}\nwritten to {}", file.display()));
     outcome?;
@@ -177,7 +185,8 @@ async fn run_all(arguments: &Arguments, suites: &[(&str, bool)], cases: &[Case],
     for (name, streams_lists) in suites {
         say(&format!("{name} …"));
         table.start(name);
-        let result = suites::run(&programs, &folder.join(name), *streams_lists).await;
+        let result = timeout(CASE_DEADLINE, suites::run(&programs, &folder.join(name), *streams_lists)).await;
+        let result = result.unwrap_or_else(|_| Err(anyhow!("the suites took longer than 15 minutes")));
         table.add_suite(name, result.map_err(|error| format!("{error:#}")));
         say(table.last_line().trim_end());
     }
@@ -223,22 +232,22 @@ async fn run_case(
     })
 }
 
-/// What was tested, and when.
-fn title(seed: u64) -> Result<String> {
+/// What is tested, and when.
+async fn title(seed: u64) -> String {
     let bin = format!("{FOLDER}/bin");
-    let [date, commit, server, etcd] = [
-        line("date", &["-u", "+%Y-%m-%d"])?,
-        line("git", &["describe", "--always", "--dirty"])?,
-        line(&format!("{bin}/kube-apiserver"), &["--version"])?,
-        line(&format!("{bin}/etcd"), &["--version"])?,
-    ];
-    Ok(format!("{date}, commit {commit}, {server}, {etcd}, seed {seed}"))
+    let date = line("date", &["-u", "+%Y-%m-%d"]).await;
+    let commit = line("git", &["describe", "--always", "--dirty"]).await;
+    let server = line(&format!("{bin}/kube-apiserver"), &["--version"]).await;
+    let etcd = line(&format!("{bin}/etcd"), &["--version"]).await;
+    format!("{date}, commit {commit}, {server}, {etcd}, seed {seed}")
 }
 
 /// The first line that a command prints.
-fn line(program: &str, arguments: &[&str]) -> Result<String> {
-    let output = Command::new(program).args(arguments).output().with_context(|| format!("running {program}"))?;
-    Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
+async fn line(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).kill_on_drop(true).output();
+    let output = timeout(Duration::from_secs(10), output).await.ok().and_then(Result::ok);
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    text.lines().next().unwrap_or("unknown").to_owned()
 }
 
 /// The end of the server's log in a case.

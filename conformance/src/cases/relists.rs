@@ -20,24 +20,29 @@ pub fn cases() -> [Case; 1] {
 
 async fn relists(stage: &mut Stage) -> Result<(), Failure> {
     create_objects(stage).await?;
-    stage.become_right().await?;
+    stage.be_right_before_the_fault().await?;
     let objects: usize = stage.client.report().await?.informers.values().map(|informer| informer.objects).sum();
-    let before = stage.client.usage()?;
-    stage.measured.resident_bytes.0 = before.resident_bytes;
+    stage.measured.resident_bytes.0 = stage.client.usage()?.resident_bytes;
+    let mut cpu = Duration::ZERO;
     for _ in 0..RELISTS {
+        let before = stage.client.usage()?.cpu;
         stage.proxy.expire_watches();
+        stage.proxy.set(|proxy| proxy.holds_new_connections = true);
         stage.proxy.cut();
+        stage.writer.run_for(Duration::from_millis(500)).await?;
+        stage.proxy.set(|proxy| proxy.holds_new_connections = false);
+        let end = Instant::now();
         while stage.proxy.relisted() < SCOPES.len() {
             sleep(Duration::from_millis(50)).await;
         }
-        // The lists are read, and each informer gets an event: without one it would delay its next list.
-        sleep(Duration::from_secs(2)).await;
-        stage.writer.run_for(Duration::from_secs(1)).await?;
+        sleep(Duration::from_secs(2)).await; // The lists are read.
+        cpu += stage.client.usage()?.cpu - before;
+        // Also delivers an event to each informer: without one it would delay its next list.
+        stage.recover_without_writes(end).await?;
     }
-    let cpu = stage.client.usage()?.cpu - before.cpu;
     let per_object = cpu.as_micros() as f64 / f64::from(RELISTS) / objects as f64;
     stage.measured.note = Some(format!("{per_object:.1} µs per object and relist, {objects} objects"));
-    stage.recover(Instant::now()).await
+    Ok(())
 }
 
 async fn create_objects(stage: &Stage) -> Result<()> {

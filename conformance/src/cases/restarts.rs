@@ -49,7 +49,7 @@ async fn down(stage: &mut Stage, seconds: u64) -> Result<(), Failure> {
 /// The client lists after the first outage, and receives no event before the second one.
 async fn down_again(stage: &mut Stage) -> Result<(), Failure> {
     make_the_client_list(stage).await?;
-    stage.become_right().await?;
+    stage.be_right_before_the_fault().await?;
     sleep(Duration::from_secs(4)).await;
     stage.server.kill().await?;
     stage.wait_while_down(Duration::from_secs(60)).await?;

@@ -70,7 +70,7 @@ async fn snapshot(stage: &mut Stage) -> Result<PathBuf, Failure> {
     stage.writer.run_for(Duration::from_secs(2)).await?;
     stage.etcd.save_snapshot(&path).await?;
     stage.writer.run_for(Duration::from_secs(3)).await?;
-    stage.become_right().await?;
+    stage.be_right_before_the_fault().await?;
     Ok(path)
 }
 
@@ -157,7 +157,7 @@ async fn twice_at_once(stage: &mut Stage) -> Result<(), Failure> {
 async fn again(stage: &mut Stage) -> Result<(), Failure> {
     let snapshot = snapshot(stage).await?;
     restore(stage, &snapshot, &[]).await?;
-    stage.become_right().await?;
+    stage.be_right_before_the_fault().await?;
     restore(stage, &snapshot, &[]).await?;
     stage.recover(Instant::now()).await
 }
@@ -173,6 +173,7 @@ async fn bumped(stage: &mut Stage) -> Result<(), Failure> {
 async fn rolling(stage: &mut Stage) -> Result<(), Failure> {
     let mut other = ApiServer::start("kube-apiserver-b", &stage.folders, &stage.authority, &stage.etcd, &[]).await?;
     let snapshot = snapshot(stage).await?;
+    let old = stage.etcd.revision().await?;
     restore(stage, &snapshot, &[]).await?;
     let servers = [stage.server.address(), other.address()];
     for flip in 0..8 {
@@ -180,7 +181,10 @@ async fn rolling(stage: &mut Stage) -> Result<(), Failure> {
         stage.proxy.cut();
         sleep(Duration::from_secs(7)).await;
         if flip == 1 {
-            stage.writer.resume();
+            // Not for longer than needed: each write hides a lost one.
+            while stage.etcd.revision().await? < old + 20 {
+                stage.writer.run_for(Duration::from_millis(300)).await?;
+            }
         }
     }
     stage.proxy.set(|proxy| proxy.server = servers[0]);

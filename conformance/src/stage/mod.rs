@@ -110,7 +110,7 @@ impl Stage {
             baseline: (0, 0),
         };
         stage.writer.run_for(Duration::from_secs(3)).await?;
-        stage.become_right().await?;
+        stage.be_right_before_the_fault().await?;
         stage.measured.resident_bytes.0 = stage.client.usage()?.resident_bytes;
         stage.measured.problems.clear();
         stage.baseline = (stage.proxy.requests(), stage.client.log()?.len());
@@ -152,16 +152,22 @@ impl Stage {
         self.recover_without_writes(end_of_fault).await
     }
 
-    /// Waits until the client is right, and measures the time since the end of a fault. Then writes again; if the client takes longer to
-    /// follow these writes, that time counts.
+    /// Waits until the client is right, and measures the time since the end of a fault. Then writes again; if the client does not follow
+    /// these writes at once, the time until then counts.
     pub async fn recover_without_writes(&mut self, end_of_fault: Instant) -> Result<(), Failure> {
         self.become_right().await?;
         let recovery = end_of_fault.elapsed();
         self.writer.run_for(Duration::from_secs(1)).await?;
         let end_of_writes = Instant::now();
         self.become_right().await?;
-        self.measured.recoveries.push(recovery.max(end_of_writes.elapsed()));
+        let follows_at_once = end_of_writes.elapsed() < Duration::from_secs(1);
+        self.measured.recoveries.push(if follows_at_once { recovery } else { end_of_fault.elapsed() });
         Ok(())
+    }
+
+    /// Waits until the client is right. If it is not, the case is broken: its fault is not the cause.
+    pub async fn be_right_before_the_fault(&mut self) -> Result<(), Failure> {
+        self.become_right().await.map_err(|failure| Failure::Broken(format!("before the fault: {failure}")))
     }
 
     /// Waits until each cache equals a fresh list, and the events of each handler add up to its cache.
