@@ -13,10 +13,10 @@ use crate::{
 pub fn cases() -> [Case; 8] {
     let late = "an informer retries with a delay that grew during the fault";
     [
-        Case::new("answers-429", "60 s of 429 with Retry-After: 1", 5, run!(refused, 429)).late(late),
-        Case::new("answers-503", "60 s of 503", 5, run!(refused, 503)).late(late),
-        Case::new("answers-401", "60 s of 401", 5, run!(refused, 401)).late(late),
-        Case::new("answers-403", "60 s of 403", 5, run!(refused, 403)).late(late),
+        Case::new("answers-429", "60 s of 429 with Retry-After: 1, three times", 5, run!(refused, 429)).late(late),
+        Case::new("answers-503", "60 s of 503, three times", 5, run!(refused, 503)).late(late),
+        Case::new("answers-401", "60 s of 401, three times", 5, run!(refused, 401)).late(late),
+        Case::new("answers-403", "60 s of 403, three times", 5, run!(refused, 403)).late(late),
         // A request that hangs is given up after some time; only the next one can succeed.
         Case::new("answers-hang", "60 s of requests that are never answered", 25, run!(hanging))
             .late("a request that hangs is given up after 121 s"),
@@ -43,12 +43,16 @@ async fn answer_for_a_minute(stage: &mut Stage, answer: Answer) -> Result<(), Fa
     Ok(())
 }
 
+/// Three times: the delay that is left at the end of the minute is random.
 async fn refused(stage: &mut Stage, code: u16) -> Result<(), Failure> {
-    answer_for_a_minute(stage, Answer::Status(code)).await?;
-    if code == 429 {
-        sleep(Duration::from_secs(1)).await; // Retry-After
+    for _ in 0..3 {
+        answer_for_a_minute(stage, Answer::Status(code)).await?;
+        if code == 429 {
+            sleep(Duration::from_secs(1)).await; // Retry-After
+        }
+        stage.recover(Instant::now()).await?;
     }
-    stage.recover(Instant::now()).await
+    Ok(())
 }
 
 async fn hanging(stage: &mut Stage) -> Result<(), Failure> {
