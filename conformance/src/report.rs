@@ -64,14 +64,18 @@ impl Table {
             Err(failure) => check_resources(is_quick, &measured).and(Err(failure)),
         };
         let verdict = match (outcome.err(), case.known_failure) {
-            (None, None) => Verdict::Passed,
-            (None, Some(_)) => Verdict::Failed("is marked as a known failure and passes: remove the mark".into()),
+            (None, None | Some(KnownFailure::SometimesLate(_))) => Verdict::Passed,
+            (None, Some(KnownFailure::Wrong(_) | KnownFailure::Late(_))) => {
+                Verdict::Failed("is marked as a known failure and passes: remove the mark".into())
+            }
             (Some(failure @ Failure::Wrong(_)), Some(KnownFailure::Wrong(why)))
-            | (Some(failure @ Failure::Late(_)), Some(KnownFailure::Late(why))) => {
+            | (Some(failure @ Failure::Late(_)), Some(KnownFailure::Late(why) | KnownFailure::SometimesLate(why))) => {
                 Verdict::FailedAsKnown { why, failure }
             }
             (Some(failure), Some(KnownFailure::Wrong(_))) => Verdict::Failed(format!("{failure}; marked as wrong")),
-            (Some(failure), Some(KnownFailure::Late(_))) => Verdict::Failed(format!("{failure}; marked as late")),
+            (Some(failure), Some(KnownFailure::Late(_) | KnownFailure::SometimesLate(_))) => {
+                Verdict::Failed(format!("{failure}; marked as late"))
+            }
             (Some(failure), None) => Verdict::Failed(failure.to_string()),
         };
         let has_passed = !matches!(verdict, Verdict::Failed(_));
