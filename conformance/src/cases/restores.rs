@@ -46,7 +46,7 @@ pub fn cases() -> [Case; 10] {
         Case::new("restored-twice", "restored twice, 5 s apart", 10, run!(twice)).changing_history(),
         Case::new("restored-twice-at-once", "restored twice in a row", 10, run!(twice_at_once))
             .changing_history()
-            .late(delayed),
+            .sometimes_late(delayed),
         Case::new("restored-again", "restored again before the client received an event", 10, run!(again))
             .changing_history()
             .late(delayed),
