@@ -8,7 +8,7 @@
 //! | `client`, `protocol` | the client process with its informers, and how the tests question it |
 //! | `suites` | the project's test suites against the real server |
 //! | `report` | the table of results |
-//! | `process` | processes that never outlive the tests |
+//! | `process` | processes that end with the tests |
 
 #![cfg(target_os = "linux")]
 

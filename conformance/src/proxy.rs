@@ -102,10 +102,7 @@ impl Proxy {
             cuts: 0,
         };
         let (settings, receiver) = watch::channel(settings);
-        let requests = Arc::<AtomicU64>::default();
-        let relists = Arc::default();
-        let shared =
-            Shared { settings: receiver, connector, requests: Arc::clone(&requests), relists: Arc::clone(&relists) };
+        let shared = Shared { settings: receiver, connector, requests: Arc::default(), relists: Arc::default() };
         let mut task = JoinSet::new();
         task.spawn(accept(listener, shared.clone()));
         Ok(Self { address, settings, shared, _task: task })

@@ -27,9 +27,7 @@ async fn relists(stage: &mut Stage) -> Result<(), Failure> {
     for _ in 0..RELISTS {
         let before = stage.client.usage()?.cpu;
         stage.proxy.expire_watches();
-        stage.proxy.set(|proxy| proxy.holds_new_connections = true);
-        stage.proxy.cut();
-        stage.writer.run_for(Duration::from_millis(500)).await?;
+        stage.write_behind_the_client(Duration::from_millis(500)).await?;
         stage.proxy.set(|proxy| proxy.holds_new_connections = false);
         let end = Instant::now();
         while stage.proxy.relisted() < SCOPES.len() {

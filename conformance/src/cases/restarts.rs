@@ -70,9 +70,7 @@ async fn crash_loop(stage: &mut Stage) -> Result<(), Failure> {
 /// Kills and restarts the server after the client has missed changes: the server has dropped them from its watch cache, so the client
 /// lists.
 async fn make_the_client_list(stage: &mut Stage) -> Result<(), Failure> {
-    stage.proxy.set(|proxy| proxy.holds_new_connections = true);
-    stage.proxy.cut();
-    stage.writer.run_for(Duration::from_secs(2)).await?;
+    stage.write_behind_the_client(Duration::from_secs(2)).await?;
     stage.server.kill().await?;
     stage.server.restart().await?;
     stage.proxy.set(|proxy| proxy.holds_new_connections = false);

@@ -53,9 +53,7 @@ async fn client_stopped(stage: &mut Stage) -> Result<(), Failure> {
 
 /// The client misses changes that the server cannot replay: its watches get 410.
 async fn compacted(stage: &mut Stage) -> Result<(), Failure> {
-    stage.proxy.set(|proxy| proxy.holds_new_connections = true);
-    stage.proxy.cut();
-    stage.writer.run_for(Duration::from_secs(5)).await?;
+    stage.write_behind_the_client(Duration::from_secs(5)).await?;
     stage.server.kill().await?;
     stage.etcd.compact().await?;
     stage.server.restart().await?;

@@ -130,6 +130,13 @@ impl Stage {
         Ok(self.measured)
     }
 
+    /// Cuts the client off and writes, so that it misses changes. Its new connections are held until the case releases them.
+    pub async fn write_behind_the_client(&mut self, duration: Duration) -> Result<()> {
+        self.proxy.set(|proxy| proxy.holds_new_connections = true);
+        self.proxy.cut();
+        self.writer.run_for(duration).await
+    }
+
     /// Waits for some time while the client can reach no server, and measures the CPU time that it uses.
     pub async fn wait_while_down(&mut self, duration: Duration) -> Result<(), Failure> {
         let end = Instant::now() + duration;
