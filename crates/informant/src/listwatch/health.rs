@@ -43,6 +43,8 @@ struct Reachability {
     /// When the server last answered a request of any reflector.
     last_answer: Option<Instant>,
     has_prober: bool,
+    /// True if requests of several reflectors have not reached the server since its last answer.
+    has_failed_several: bool,
 }
 
 /// What a reflector does while the server cannot be reached.
@@ -83,16 +85,16 @@ impl ServerHealth {
         Self::default()
     }
 
-    /// Notes that a request did not reach the server. Returns for how long no request has reached it.
-    pub(crate) fn note_unreachable(&self, now: Instant) -> Duration {
-        self.shared.reachability.lock().note_unreachable(now)
+    /// Notes that a request of the prober, or of another reflector, did not reach the server. Returns for how long no request has reached it.
+    pub(crate) fn note_unreachable(&self, now: Instant, is_prober: bool) -> Duration {
+        self.shared.reachability.lock().note_unreachable(now, is_prober)
     }
 
     /// Notes that the server answered.
     pub(crate) fn note_reachable(&self, now: Instant) {
         let was_unreachable = {
             let mut reachability = self.shared.reachability.lock();
-            reachability.last_answer = Some(now);
+            (reachability.last_answer, reachability.has_failed_several) = (Some(now), false);
             reachability.unreachable_since.take().is_some()
         };
         if was_unreachable {
@@ -100,9 +102,9 @@ impl ServerHealth {
         }
     }
 
-    /// Returns true if the server has answered a request of any reflector since the time `since`.
-    pub(crate) fn has_answered_since(&self, since: Instant) -> bool {
-        self.shared.reachability.lock().last_answer.is_some_and(|last| last > since)
+    /// Returns true if the server has answered another reflector since the time `since` and has not failed another one after that.
+    pub(crate) fn answers_others_since(&self, since: Instant) -> bool {
+        self.shared.reachability.lock().answers_others_since(since)
     }
 
     /// Waits until the next attempt on a server that could not be reached: the prober waits a short time, the others wait until the prober
@@ -166,8 +168,13 @@ async fn permit(permits: &Semaphore) -> Option<SemaphorePermit<'_>> {
 }
 
 impl Reachability {
-    fn note_unreachable(&mut self, now: Instant) -> Duration {
+    fn note_unreachable(&mut self, now: Instant, is_prober: bool) -> Duration {
+        self.has_failed_several |= self.has_prober && !is_prober;
         now - *self.unreachable_since.get_or_insert(now)
+    }
+
+    fn answers_others_since(&self, since: Instant) -> bool {
+        !self.has_failed_several && self.last_answer.is_some_and(|last| last > since)
     }
 
     fn role(&mut self, is_prober: bool) -> Role {
@@ -227,7 +234,7 @@ mod tests {
     async fn one_reflector_probes_and_the_others_follow_when_it_succeeds() {
         let health = ServerHealth::new();
         let begun = Instant::now();
-        health.note_unreachable(begun);
+        health.note_unreachable(begun, false);
         let (mut first, mut second) = (None, None);
 
         health.wait(&mut first, waits()).await;
@@ -248,7 +255,7 @@ mod tests {
     async fn another_reflector_probes_when_the_first_one_is_gone() {
         let health = ServerHealth::new();
         let begun = Instant::now();
-        health.note_unreachable(begun);
+        health.note_unreachable(begun, false);
         let (mut first, mut second) = (None, None);
         health.wait(&mut first, waits()).await;
         let mut other = Box::pin(health.wait(&mut second, waits()));
@@ -265,7 +272,7 @@ mod tests {
     async fn other_reflectors_try_after_their_own_delay_if_the_prober_hangs() {
         let health = ServerHealth::new();
         let begun = Instant::now();
-        health.note_unreachable(begun);
+        health.note_unreachable(begun, false);
         let (mut first, mut second) = (None, None);
         health.wait(&mut first, waits()).await;
 

@@ -214,8 +214,10 @@ impl Reflector {
             return self.wait_until_reachable(now, because).await;
         }
         let class = because.source.class();
-        let is_lost = class == ErrorClass::ConnectionLost && self.is_server_starting();
-        let is_startup_error = because.may_be_startup_error() || is_lost;
+        // A starting server breaks connections, and has no version before its start.
+        let may_be_start =
+            matches!(class, ErrorClass::ConnectionLost | ErrorClass::Expired | ErrorClass::HistoryChanged);
+        let is_startup_error = because.may_be_startup_error() || (may_be_start && self.is_server_starting());
         let delay = self.machine.delay(class, is_startup_error, because.source.retry_after(), now);
         debug!(informer = %self.resource, delay_ms = delay.as_millis(), "waiting before the next attempt");
         let until = now + delay;
@@ -226,9 +228,9 @@ impl Reflector {
     /// Waits before the next attempt on a server that cannot be reached. The prober, the one reflector of a client that retries, waits a short
     /// time; the others wait until the prober succeeds.
     async fn wait_until_reachable(&mut self, now: Instant, because: Arc<ListWatchError>) {
-        let outage = self.settings.health.note_unreachable(now);
+        let outage = self.settings.health.note_unreachable(now, self.prober.is_some());
         let since = self.contact.unreachable_since().unwrap_or(now);
-        let retries_soon = self.contact.may_retry_soon(self.settings.health.has_answered_since(since));
+        let retries_soon = self.contact.may_retry_soon(self.settings.health.answers_others_since(since));
         let delays = &mut self.machine.delays;
         let other = delays.after_failure(now, None);
         let probe = if retries_soon { delays.until_probe(outage, other) } else { other };

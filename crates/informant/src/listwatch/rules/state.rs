@@ -94,8 +94,10 @@
 //!
 //! | error | if | delay |
 //! | --- | --- | --- |
-//! | history changed | first | none |
+//! | history changed | no other change in the last minute | none |
+//! | history changed | | 1 s, then 2 s, 4 s, 5 s, 5 s … |
 //! | expired | first | 0 to 1 s |
+//! | expired | server starting | 0.5 to 1 s |
 //! | any | server starting | backoff, at most 0.5 to 2 s |
 //! | any | | backoff |
 
@@ -199,8 +201,10 @@ pub(crate) struct StateMachine {
     failures: u32,
     window: RetryWindow,
     pub(crate) delays: Delays,
-    /// True if the reflector has listed without a backoff since a watch last delivered a newer version or was open for ten seconds.
+    /// True if the reflector has listed at once after an expired version since a watch last delivered a newer version or was open for ten seconds.
     has_relisted_at_once: bool,
+    /// When the history last changed, and how often it did within a minute of the change before.
+    last_history_change: Option<(Instant, u32)>,
 }
 
 /// A response that lasted this long made progress, even if it delivered nothing.
@@ -218,6 +222,9 @@ const STREAMS_BEFORE_LIST: u32 = 3;
 /// The longest delay of the first list after a version expired.
 const LONGEST_RELIST_DELAY: Duration = Duration::from_secs(1);
 
+/// History changes that follow each other within this time delay the lists.
+const FREQUENT_HISTORY_CHANGES: Duration = Duration::from_secs(60);
+
 impl StateMachine {
     pub(crate) fn new(backoff: Backoff, retries_server_errors_for: Duration) -> Self {
         Self {
@@ -228,6 +235,7 @@ impl StateMachine {
             window: RetryWindow::new(retries_server_errors_for),
             delays: Delays::new(backoff),
             has_relisted_at_once: false,
+            last_history_change: None,
         }
     }
 
@@ -390,18 +398,43 @@ impl StateMachine {
         retry_after: Option<Duration>,
         now: Instant,
     ) -> Duration {
-        if let ErrorClass::HistoryChanged | ErrorClass::Expired = class
-            && !std::mem::replace(&mut self.has_relisted_at_once, true)
-        {
-            return match class == ErrorClass::Expired {
-                true => self.delays.between(Duration::ZERO, LONGEST_RELIST_DELAY),
-                false => Duration::ZERO,
-            };
+        match class {
+            ErrorClass::HistoryChanged => return self.after_history_change(now),
+            ErrorClass::Expired if !std::mem::replace(&mut self.has_relisted_at_once, true) => {
+                return self.delays.between(Duration::ZERO, LONGEST_RELIST_DELAY);
+            }
+            ErrorClass::Expired if is_startup_error => {
+                return self.delays.between(LONGEST_RELIST_DELAY / 2, LONGEST_RELIST_DELAY);
+            }
+            ErrorClass::Expired
+            | ErrorClass::TooLarge
+            | ErrorClass::OlderVersion
+            | ErrorClass::Overloaded
+            | ErrorClass::Unreachable
+            | ErrorClass::ConnectionLost
+            | ErrorClass::InvalidResponse
+            | ErrorClass::ServerError
+            | ErrorClass::NotFound
+            | ErrorClass::Unsupported
+            | ErrorClass::Other => {}
         }
         let delay = self.delays.after_failure(now, retry_after);
         match is_startup_error {
             true => delay.min(self.delays.short().max(retry_after.unwrap_or_default())),
             false => delay,
+        }
+    }
+
+    /// Returns how long to wait after a history change. A proxy that alternates between two servers can change the history with each request, and each
+    /// change makes all informers of the client list.
+    fn after_history_change(&mut self, now: Instant) -> Duration {
+        let last = self.last_history_change.filter(|(last, _)| now - *last < FREQUENT_HISTORY_CHANGES);
+        let changes = last.map_or(0, |(_, changes)| changes + 1);
+        self.last_history_change = Some((now, changes));
+        match changes {
+            0 => Duration::ZERO,
+            1..=3 => Duration::from_secs(1 << (changes - 1)),
+            4.. => Duration::from_secs(5),
         }
     }
 }
@@ -675,7 +708,9 @@ mod tests {
         // Without jitter, a random delay is the mean.
         let delays = [
             ("none", [0, 0]),
+            ("1 s, then 2 s, 4 s, 5 s, 5 s …", [1000, 2000]),
             ("0 to 1 s", [500, 500]),
+            ("0.5 to 1 s", [750, 750]),
             ("backoff, at most 0.5 to 2 s", [800, 1250]),
             ("backoff", [800, 1600]),
         ];
@@ -686,7 +721,7 @@ mod tests {
                 let fits = |row: &Vec<&str>| {
                     let is_condition = match row[1] {
                         "" => true,
-                        "first" => is_first,
+                        "first" | "no other change in the last minute" => is_first,
                         "server starting" => is_starting,
                         unknown => panic!("unknown condition: {unknown:?}"),
                     };
@@ -696,8 +731,10 @@ mod tests {
                 uses[position] += 1;
                 let mut machine = Case::new(ReflectorState::List, Input::Done).machine();
                 let now = Instant::now();
+                machine.last_history_change = Some((now, 0));
                 let delay = [(); 2].map(|()| {
                     machine.has_relisted_at_once = !is_first;
+                    machine.last_history_change.take_if(|_| is_first);
                     machine.delay(class, is_starting, None, now).as_millis()
                 });
                 assert_eq!(delay, value(&delays, rows[position][2]), "{:?}: {name}", rows[position]);
@@ -708,16 +745,31 @@ mod tests {
     }
 
     #[test]
-    fn a_list_without_a_backoff_happens_once_until_a_watch_was_open_for_ten_seconds_or_delivered_a_newer_version() {
+    fn a_list_at_once_after_an_expired_version_happens_once_until_a_watch_was_open_for_ten_seconds_or_delivered_a_newer_version()
+     {
         for (response, is_reset) in
             [(stats(false, 9999, 9999), false), (stats(false, 10_000, 10_000), true), (stats(true, 0, 0), true)]
         {
             let case = Case::new(ReflectorState::Watch, Input::Failed(ErrorClass::Expired, Some(response)));
             let mut machine = case.machine();
-            let first = machine.delay(ErrorClass::HistoryChanged, false, None, Instant::now());
+            let is_at_once = |machine: &mut StateMachine| {
+                machine.delay(ErrorClass::Expired, false, None, Instant::now()) < Duration::from_millis(501)
+            };
+            let first = is_at_once(&mut machine);
             machine.next(case.input, &mut case.resume(), Instant::now());
-            let second = machine.delay(ErrorClass::HistoryChanged, false, None, Instant::now());
-            assert_eq!((first.is_zero(), second.is_zero()), (true, is_reset), "{response:?}");
+            assert_eq!((first, is_at_once(&mut machine)), (true, is_reset), "{response:?}");
+        }
+    }
+
+    #[test]
+    fn lists_wait_longer_after_each_history_change_within_a_minute_of_the_one_before() {
+        let mut machine = Case::new(ReflectorState::List, Input::Done).machine();
+        let mut now = Instant::now();
+        let table = [(0, 0), (59, 1), (59, 2), (0, 4), (59, 5), (59, 5), (60, 0), (1, 1)];
+        for (pause, delay) in table {
+            now += Duration::from_secs(pause);
+            let found = machine.delay(ErrorClass::HistoryChanged, true, None, now);
+            assert_eq!(found, Duration::from_secs(delay), "after {pause} s");
         }
     }
 

@@ -69,6 +69,11 @@ impl Client {
         self.server.cut_all_watches();
         tokio::time::sleep(length).await;
         self.server.remove_fault(outage);
+        self.change();
+    }
+
+    /// Creates an object for each informer.
+    fn change(&self) {
         for number in 0..NAMESPACES {
             self.server.put("configmaps", config(&format!("n{number}/{}", self.server.version()))).unwrap();
         }
@@ -111,6 +116,40 @@ async fn all_caches_equal_the_server_within_five_seconds_after_each_outage() {
         "the first lists were streamed, and nothing was listed again"
     );
     client.stop().await;
+}
+
+/// A server in a crash loop: each time it is up for three seconds, without an event, and has another history or has compacted the old one.
+#[tokio::test(start_paused = true)]
+async fn all_caches_equal_the_server_within_seconds_after_a_crash_loop() {
+    for is_restored in [false, true] {
+        let client = Client::new().await;
+        let backup = client.server.backup();
+        let crash = async || {
+            let outage = client.server.inject(On::any(), Fault::Refuse);
+            match is_restored {
+                true => client.server.restore(&backup),
+                false => {
+                    client.server.cut_all_watches();
+                    client.server.compact();
+                }
+            }
+            sleep_seconds(25.0).await;
+            client.server.remove_fault(outage);
+        };
+        for _ in 0..4 {
+            crash().await;
+            sleep_seconds(3.0).await;
+        }
+        crash().await;
+        client.change();
+
+        let took = client.caught_up().await;
+
+        // From the second history change within a minute on, lists wait up to five seconds.
+        let limit = if is_restored { 10 * SECOND } else { 5 * SECOND };
+        assert!(took <= limit, "{took:?}, restored: {is_restored}");
+        client.stop().await;
+    }
 }
 
 /// P10: ten informers send no more requests than one.
