@@ -19,7 +19,7 @@ use crate::object::Erased;
 pub struct AnySource(pub(super) Arc<dyn DynSource>);
 
 /// [`ListWatch`] with boxed futures and erased objects.
-pub(super) trait DynSource: Send + Sync {
+pub(crate) trait DynSource: Send + Sync {
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream<Erased>, SourceError>>;
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream<Erased>, SourceError>>;
     fn look_up(&self, request: LookupRequest) -> BoxFuture<'_, Result<Option<LookupAnswer<Erased>>, SourceError>>;
@@ -29,6 +29,7 @@ pub(super) trait DynSource: Send + Sync {
     fn cluster(&self) -> Option<Arc<str>>;
     fn namespace(&self) -> Option<Arc<str>>;
     fn name(&self) -> String;
+    fn storage(&self) -> String;
 }
 
 /// Adapts a `ListWatch<O>` to the erased objects of the reflector.
@@ -84,6 +85,10 @@ impl<O: Send + Sync + 'static, L: ListWatch<O>> DynSource for ErasedSource<O, L>
 
     fn name(&self) -> String {
         self.source.name()
+    }
+
+    fn storage(&self) -> String {
+        self.source.storage()
     }
 }
 

@@ -131,14 +131,6 @@ impl Decoder {
         object.change_provenance(|provenance| self.objects.stamp.put_on(provenance));
     }
 
-    /// Returns the identity of an item, and a hash of its JSON (0 if the source has decoded it); `None` if the JSON is invalid.
-    pub(super) fn identify(&mut self, item: &Item<Erased>) -> Option<(Identity, u64)> {
-        match item.content() {
-            ItemContent::Json(json) => self.scanner.scan(json).ok().map(|raw| (raw.identity().clone(), raw.digest())),
-            ItemContent::Decoded(object) => Some((object.identity().clone(), object.digest())),
-        }
-    }
-
     /// Decodes an item, or reuses the cached object if it is the same state.
     pub(super) fn decode_item(&mut self, item: Item<Erased>, known: Known<'_>) -> DecodeResult {
         match item.into_content() {
@@ -237,6 +229,14 @@ impl Stamp {
         let with = Arc::new(with);
         self.last = Some((provenance, Arc::clone(&with)));
         with
+    }
+}
+
+/// Returns the identity of an item, and a hash of its JSON (0 if the source has decoded it); `None` if the JSON is invalid.
+pub(super) fn identify(scanner: &mut Scanner, item: &Item<Erased>) -> Option<(Identity, u64)> {
+    match item.content() {
+        ItemContent::Json(json) => scanner.scan(json).ok().map(|raw| (raw.identity().clone(), raw.digest())),
+        ItemContent::Decoded(object) => Some((object.identity().clone(), object.digest())),
     }
 }
 

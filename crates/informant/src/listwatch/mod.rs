@@ -56,6 +56,7 @@ mod reflector; // lists, watches, and recovers from failures
 mod rules; // decisions of the reflector, without I/O and clock
 mod scripted; // `ScriptedSource`, a source for tests
 mod source; // `ListWatch`, the trait of sources
+mod witness; // asks a source whether it still has an event
 
 pub use decoder::TransformResult;
 pub(crate) use decoder::{Transform, transform_of};

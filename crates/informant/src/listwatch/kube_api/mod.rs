@@ -353,6 +353,14 @@ impl<O> ListWatch<O> for KubeSource {
         name + &scope_text(self.namespace.as_deref(), &self.labels, &self.fields)
     }
 
+    /// Returns the API group: other groups may be served by other servers. Events are often kept in a storage of their own.
+    fn storage(&self) -> String {
+        match self.resource.plural == "events" {
+            true => "events".into(),
+            false => self.resource.group.clone(),
+        }
+    }
+
     fn erase(self) -> AnySource {
         AnySource::of_json(self)
     }

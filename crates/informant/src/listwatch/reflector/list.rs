@@ -80,6 +80,7 @@ impl Reflector {
             self.status.update_silently(|status| status.history_changes += 1);
         }
         self.anchors = listed.anchors(&version);
+        self.offer_witness();
         self.resume.note_accepted_list(asked, &version, is_paged);
         debug!(informer = %self.resource, rv = %version, count = listed.len(), "listed");
         let (relist, quarantined) = listed.into_relist(version.clone(), history_changed);
@@ -88,6 +89,8 @@ impl Reflector {
         }
         self.destination.push(relist.into());
         let now = self.note_success();
+        self.contact.end_outage(now);
+        self.has_probed = false;
         self.resync_at = self.next_resync();
         self.status.update(|status| {
             status.version = Some(version);

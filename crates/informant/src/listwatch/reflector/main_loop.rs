@@ -16,17 +16,23 @@ use super::{
     super::{
         ListWatchError, Operation, Quarantined, Served, SourceError,
         error::Chain,
-        health::RetryDelays,
+        health::{Gate, RetryDelays},
         quarantine::Entries,
         rules::{
-            error_class::ErrorClass,
+            delays::{SHORT_OUTAGE, SHORT_REFUSAL, obeyed},
+            error_class::{ErrorClass, RetryRule},
             state::{FailureAction, Input, ReflectorState, Request, WatchStats},
         },
+        witness::ask_for_version,
     },
     Reflector, ReflectorSettings,
+    reader::EventReader,
     status::Activity,
 };
 use crate::{Cached, Key, delta::Relist, object::Erased, panics};
+
+/// A list is requested after this time although the server answers no probe.
+const LONGEST_PROBING: Duration = Duration::from_secs(60);
 
 /// Within this time after the server can be reached again, all reflectors of a client retry.
 const RECONNECT_SPREAD: Duration = Duration::from_secs(2);
@@ -54,35 +60,54 @@ impl Failure {
 impl Reflector {
     /// Performs the request of each state, and moves the state machine.
     pub(super) async fn run_states(mut self) -> Infallible {
-        // The open watch that continues a streamed list.
-        let mut stream = None;
+        // The open watch.
+        let mut opened = None;
         let mut last_failure = None;
         loop {
             let done = match self.machine.state() {
                 ReflectorState::CheckingKind => Ok(self.check_kind().await),
                 ReflectorState::CheckingHistory { before: Request::Watch } => {
-                    let checked = self.check_history_after_outage().await;
-                    checked.map(|()| Input::Done).map_err(|error| Failure::refused(Operation::CheckHistory, error))
+                    self.check_opened_watch(&mut opened).await
                 }
                 ReflectorState::CheckingHistory { before: Request::List | Request::StreamedList } => {
                     // A history change is noted in `self` for the next list. Any other result does not matter for a list.
                     let _ = self.check_history_after_outage().await;
                     Ok(Input::Done)
                 }
-                ReflectorState::StreamedList => self.stream(&mut stream).await,
+                ReflectorState::StreamedList => self.stream(&mut opened).await,
                 ReflectorState::List => self.list().await,
-                ReflectorState::Watch => Err(self.watch(stream.take()).await),
-                ReflectorState::Backoff { .. } | ReflectorState::KindGone => {
-                    if let Some(failure) = last_failure.take() {
-                        self.wait(failure).await;
-                    }
-                    Ok(Input::Done)
-                }
+                ReflectorState::OpeningWatch => self.open_watch(&mut opened).await,
+                ReflectorState::Watch => match opened.take() {
+                    Some(reader) => Err(self.watch(reader).await),
+                    None => self.open_watch(&mut opened).await,
+                },
+                ReflectorState::Backoff { before } => self.wait_after(last_failure.take(), before).await,
+                ReflectorState::KindGone => self.wait_after(last_failure.take(), Request::List).await,
             };
             last_failure = self.enter_next_state(done);
             // If each request ends at once, this loop must not keep other tasks from running.
             consume_budget().await;
         }
+    }
+
+    /// Waits before the next attempt.
+    async fn wait_after(&mut self, failure: Option<Arc<ListWatchError>>, next: Request) -> Result<Input, Failure> {
+        if let Some(failure) = failure {
+            self.wait(failure, next).await;
+        }
+        Ok(Input::Done)
+    }
+
+    /// Checks the history before the events of an open watch are read. Drops the watch if it must begin earlier, or if the check fails.
+    async fn check_opened_watch(&mut self, opened: &mut Option<EventReader>) -> Result<Input, Failure> {
+        let version = self.resume.watch_version();
+        let reader = opened.take();
+        self.check_history_after_outage().await.map_err(|error| Failure::refused(Operation::CheckHistory, error))?;
+        if self.resume.watch_version() != version {
+            return Ok(Input::Earlier);
+        }
+        *opened = reader;
+        Ok(Input::Done)
     }
 
     /// Moves the state machine, and publishes and reports a failure as it decides. Returns the failure.
@@ -92,30 +117,19 @@ impl Reflector {
             Err(failure) => (failure.input, Some(failure)),
         };
         let action = self.machine.next(input, &mut self.resume, Instant::now());
-        let is_reported = match action {
+        match action {
             FailureAction::Nothing => return None,
-            FailureAction::Publish => false,
-            FailureAction::Report => true,
-            FailureAction::StopStreaming => {
-                self.stop_streaming();
-                false
-            }
-            FailureAction::DeleteObjects => {
-                self.delete_all_objects();
-                true
-            }
-        };
+            FailureAction::Publish => {}
+            FailureAction::StopStreaming => self.stop_streaming(),
+            FailureAction::DeleteObjects => self.delete_all_objects(),
+        }
         let Failure { operation, error, .. } = failure?;
         // A watch that opened and broke at once is a failed attempt.
         if operation == Operation::Watch && self.machine.state() == (ReflectorState::Backoff { before: Request::Watch })
         {
             self.contact.note_failed_attempt(error.class());
         }
-        let error = self.note_failure(operation, error);
-        if is_reported {
-            self.report(&error);
-        }
-        Some(error)
+        Some(self.note_failure(operation, error))
     }
 
     /// Asks the source whether it serves the kind.
@@ -142,17 +156,23 @@ impl Reflector {
 
     /// Notes that the server answered a request, successfully or not.
     fn note_answer(&mut self, now: Instant) {
-        self.settings.health.note_reachable(now);
+        self.settings.health.reach().open(now, &mut self.prober);
         self.contact.note_answer(now);
-        self.prober = None;
+    }
+
+    /// Notes that the server accepted a request. Returns the time.
+    fn note_acceptance(&mut self) -> Instant {
+        let now = Instant::now();
+        self.note_answer(now);
+        self.settings.health.acceptance().open(now, &mut self.prober);
+        self.storage.gate.open(now, &mut self.prober);
+        now
     }
 
     /// Notes a complete list or an open watch. Returns the time.
     pub(super) fn note_success(&mut self) -> Instant {
-        let now = Instant::now();
+        let now = self.note_acceptance();
         self.machine.delays.note_success(now);
-        self.note_answer(now);
-        self.contact.end_outage(now);
         now
     }
 
@@ -164,7 +184,6 @@ impl Reflector {
     /// Notes that a watch was opened.
     pub(super) fn note_opened_watch(&mut self) {
         self.watchdog.note_opened_watch();
-        self.note_success();
         self.status.update(|status| {
             status.activity = Activity::Watching;
             status.watches += 1;
@@ -190,6 +209,9 @@ impl Reflector {
             server_may_be_starting,
         });
         debug!(informer = %self.resource, error = %Chain(&*error), "a list or watch failed");
+        if class == ErrorClass::HistoryChanged {
+            self.reporter.report(&error);
+        }
         if operation != Operation::Watch {
             self.contact.note_failed_attempt(class);
             match error.is_unreachable() {
@@ -207,55 +229,80 @@ impl Reflector {
         error
     }
 
-    /// Waits before the next attempt.
-    pub(super) async fn wait(&mut self, because: Arc<ListWatchError>) {
-        let now = Instant::now();
-        if because.is_unreachable() {
-            return self.wait_until_reachable(now, because).await;
+    /// Waits before the next attempt. If a list was refused, and the requests of other reflectors may be refused as well, the server must first answer a
+    /// probe, for up to a minute: lists are expensive.
+    pub(super) async fn wait(&mut self, mut because: Arc<ListWatchError>, next: Request) {
+        let begun = Instant::now();
+        loop {
+            let rule = because.retry_rule();
+            self.delay(&because, rule).await;
+            let is_list = next != Request::Watch && because.operation != Operation::CheckHistory;
+            let is_shared = matches!(rule, RetryRule::OfClient | RetryRule::OfStorage);
+            if !is_list || !is_shared || begun.elapsed() >= LONGEST_PROBING {
+                return;
+            }
+            match ask_for_version(&*Arc::clone(&self.settings.source)).await {
+                Ok(_) => {
+                    self.note_acceptance();
+                    self.has_probed = true;
+                    return;
+                }
+                Err(error) => because = self.note_failure(because.operation, error),
+            }
         }
-        let class = because.source.class();
-        // A starting server breaks connections, and has no version before its start.
-        let may_be_start =
-            matches!(class, ErrorClass::ConnectionLost | ErrorClass::Expired | ErrorClass::HistoryChanged);
-        let is_startup_error = because.may_be_startup_error() || (may_be_start && self.is_server_starting());
-        let delay = self.machine.delay(class, is_startup_error, because.source.retry_after(), now);
-        debug!(informer = %self.resource, delay_ms = delay.as_millis(), "waiting before the next attempt");
-        let until = now + delay;
-        self.status.set(Activity::BackingOff { until, because });
+    }
+
+    /// Waits as long as the rule says.
+    async fn delay(&mut self, because: &Arc<ListWatchError>, rule: RetryRule) {
+        let now = Instant::now();
+        let retry_after = because.source.retry_after();
+        let refused_for = self.status.failing_since().map_or(Duration::ZERO, |since| now - since);
+        let refused = Some((refused_for, SHORT_REFUSAL)).filter(|_| !self.has_probed);
+        let health = self.settings.health.clone();
+        let until = match rule {
+            RetryRule::Unreachable => {
+                let outage = health.reach().close(now, &mut self.prober);
+                let since = self.contact.unreachable_since().unwrap_or(now);
+                let retries_soon = self.contact.may_retry_soon(health.reach().is_open_for_others_since(since));
+                let outage = retries_soon.then_some((outage, SHORT_OUTAGE));
+                return self.wait_at(health.reach(), outage, because).await;
+            }
+            RetryRule::OfClient => return self.wait_at(health.acceptance(), refused, because).await,
+            RetryRule::OfStorage => return self.wait_at(&Arc::clone(&self.storage.gate), refused, because).await,
+            RetryRule::Alone => {
+                let delays = &mut self.machine.delays;
+                let delay = delays.after_failure(now, retry_after);
+                now + delays.until_probe(refused_for, SHORT_REFUSAL, delay).max(obeyed(retry_after))
+            }
+            RetryRule::Backoff => {
+                let class = because.source.class();
+                // A starting server breaks connections, and has no version before its start.
+                let may_be_start =
+                    matches!(class, ErrorClass::ConnectionLost | ErrorClass::Expired | ErrorClass::HistoryChanged);
+                let is_startup_error = because.may_be_startup_error() || (may_be_start && self.is_server_starting());
+                now + self.machine.delay(class, is_startup_error, retry_after, now)
+            }
+        };
+        debug!(informer = %self.resource, delay_ms = (until - now).as_millis(), "waiting before the next attempt");
+        self.status.set(Activity::BackingOff { until, because: Arc::clone(because) });
         sleep_until(until).await;
     }
 
-    /// Waits before the next attempt on a server that cannot be reached. The prober, the one reflector of a client that retries, waits a short
-    /// time; the others wait until the prober succeeds.
-    async fn wait_until_reachable(&mut self, now: Instant, because: Arc<ListWatchError>) {
-        let outage = self.settings.health.note_unreachable(now, self.prober.is_some());
-        let since = self.contact.unreachable_since().unwrap_or(now);
-        let retries_soon = self.contact.may_retry_soon(self.settings.health.answers_others_since(since));
+    /// Waits at a gate. The prober, the one reflector that retries, waits a short time, if `outage` says how long the outage has lasted and which length is short; the
+    /// others wait until the prober succeeds.
+    async fn wait_at(&mut self, gate: &Arc<Gate>, outage: Option<(Duration, Duration)>, because: &Arc<ListWatchError>) {
+        let now = Instant::now();
+        gate.close(now, &mut self.prober);
+        let retry_after = because.source.retry_after();
         let delays = &mut self.machine.delays;
-        let other = delays.after_failure(now, None);
-        let probe = if retries_soon { delays.until_probe(outage, other) } else { other };
+        let other = delays.after_failure(now, retry_after);
+        let probe = outage.map_or(other, |(length, short)| delays.until_probe(length, short, other));
         let spread = delays.between(Duration::ZERO, RECONNECT_SPREAD);
-        let until = now + if self.prober.is_some() { probe } else { other };
-        debug!(informer = %self.resource, delay_ms = (until - now).as_millis(), "waiting until the server can be reached");
-        self.status.set(Activity::BackingOff { until, because });
-        self.settings.health.wait(&mut self.prober, RetryDelays { probe, other, spread }).await;
-    }
-
-    /// Reports a failure to the user's callback, or to the log. Failures of an outage are reported once, when it has lasted
-    /// [three seconds](super::report); before the first list, they are reported at once.
-    pub(super) fn report(&self, failure: &ListWatchError) {
-        let since = self.status.failing_since();
-        // This is not an error of the server; the list that follows is reported if it fails.
-        if failure.operation == Operation::CheckHistory && failure.source.class() == ErrorClass::Expired {
-            return;
-        }
-        let is_outage = failure.is_unreachable() || failure.may_be_startup_error();
-        let is_list = matches!(failure.operation, Operation::List | Operation::StreamList);
-        let is_reported = self.reporter.has_reported(since) && failure.source.class() != ErrorClass::HistoryChanged;
-        if (is_outage && self.resume.has_observed()) || (is_reported && (is_outage || !is_list)) {
-            return;
-        }
-        self.reporter.report(failure, since);
+        let waits = RetryDelays { probe, other, spread, least: obeyed(retry_after) };
+        let until = now + if self.prober.is_some() { probe.max(waits.least) } else { other };
+        debug!(informer = %self.resource, delay_ms = (until - now).as_millis(), "waiting until requests succeed");
+        self.status.set(Activity::BackingOff { until, because: Arc::clone(because) });
+        gate.wait(&mut self.prober, waits).await;
     }
 
     /// Reports a quarantined object to the user's callback, or to the log.

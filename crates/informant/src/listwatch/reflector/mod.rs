@@ -29,9 +29,10 @@ use super::{
     decoder::{Decode, Decoder, Transform, TransformResult, decode_as, decode_nothing, transform_of},
     destination::ErasedDestination,
     frames::DEFAULT_LIMIT,
-    health::Prober,
+    health::{Prober, Storage},
     quarantine::Quarantine,
     rules::{anchors::Anchors, contact::Contact, resume::Resume, state::StateMachine, watchdog::Watchdog},
+    witness::Witness,
 };
 use crate::{
     Cached, Key, Object,
@@ -63,8 +64,14 @@ pub struct Reflector {
     history_changes: Receiver<u64>,
     /// How many of them this reflector has taken into account.
     history_changes_seen: u64,
+    /// What the reflectors of this client know of the storage.
+    storage: Arc<Storage>,
+    /// The newest event when the last watch ended, if it proves that the server has everything that was received.
+    witness: Option<Arc<Witness>>,
     /// `Some` while this reflector is the prober.
     prober: Option<Prober>,
+    /// True if the server answered a probe, and the list that followed has not succeeded yet.
+    has_probed: bool,
     /// When the next resync is requested.
     resync_at: Option<Instant>,
 }
@@ -380,16 +387,21 @@ impl ReflectorSettings {
         self.source.name()
     }
 
-    /// Creates the reflector.
-    pub(crate) fn build(mut self, destination: Box<dyn Destination<Erased>>) -> Reflector {
+    /// Creates a scanner for the items of the source.
+    fn scanner(&self) -> Scanner {
         let mut scanner = Scanner::new(self.source.types()).cut(&self.cut);
-        let cluster = self.source.cluster();
-        if let Some(cluster) = &cluster {
-            scanner = scanner.of_cluster(Arc::clone(cluster));
+        if let Some(cluster) = self.source.cluster() {
+            scanner = scanner.of_cluster(cluster);
         }
         if self.keeps_managed_fields {
             scanner = scanner.keep_managed_fields();
         }
+        scanner
+    }
+
+    /// Creates the reflector.
+    pub(crate) fn build(mut self, destination: Box<dyn Destination<Erased>>) -> Reflector {
+        let (scanner, cluster) = (self.scanner(), self.source.cluster());
         let resource: Arc<str> = self.source.name().into();
         let history_changes = self.health.history_changes();
         let history_changes_seen = *history_changes.borrow();
@@ -406,7 +418,10 @@ impl ReflectorSettings {
             anchors: Anchors::default(),
             history_changes_seen,
             history_changes,
+            storage: self.health.storage(&self.source.storage()),
+            witness: None,
             prober: None,
+            has_probed: false,
             resync_at: None,
             resource,
             settings: self,

@@ -8,7 +8,7 @@ use std::{
     future::poll_fn,
     sync::Arc,
     task::{Context, Poll, ready},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use futures_util::StreamExt;
@@ -17,9 +17,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::super::{
-    Quarantined, SourceError, SourceEvent, WatchPiece, WatchStream,
+    Quarantined, SourceError, SourceEvent, WatchPiece, WatchRequest, WatchStream,
     decoder::{DecodeResult, Decoder, Known},
     frames::{EventType, LineCutter, WatchEvent},
+    rules::contact::WatchLife,
 };
 use crate::{Deleted, ResourceVersion, delta::Delta, object::Erased};
 
@@ -32,6 +33,13 @@ pub(super) struct EventReader {
     event: Option<SourceEvent<Erased>>,
     /// The timeout that the watch was requested with.
     pub(super) timeout: Duration,
+    /// True if the watch began with a streamed list.
+    pub(super) is_streamed_list: bool,
+    /// When the watch was requested.
+    pub(super) asked_at: Instant,
+    /// When the response began, by the monotonic clock and by the wall clock.
+    opened_at: Instant,
+    opened_at_wall: SystemTime,
     /// When the last piece arrived.
     pub(super) last_byte_at: Instant,
 }
@@ -57,8 +65,27 @@ pub(super) enum DecodedEvent {
 }
 
 impl EventReader {
-    pub(super) fn new(stream: WatchStream<Erased>, timeout: Duration, limit: usize) -> Self {
-        Self { stream, lines: LineCutter::with_limit(limit), event: None, timeout, last_byte_at: Instant::now() }
+    /// Creates a reader of a watch that was requested at this time, and has just been opened.
+    pub(super) fn new(stream: WatchStream<Erased>, request: &WatchRequest, asked_at: Instant, limit: usize) -> Self {
+        let opened_at = Instant::now();
+        Self {
+            stream,
+            lines: LineCutter::with_limit(limit),
+            event: None,
+            timeout: request.timeout,
+            is_streamed_list: request.sends_initial_events,
+            asked_at,
+            opened_at,
+            opened_at_wall: SystemTime::now(),
+            last_byte_at: opened_at,
+        }
+    }
+
+    /// Returns how long the watch has lived.
+    pub(super) fn life(&self) -> WatchLife {
+        // A wall clock that was set back counts as one that stood still.
+        let wall = self.opened_at_wall.elapsed().unwrap_or_default();
+        WatchLife { timeout: self.timeout, monotonic: self.opened_at.elapsed(), wall }
     }
 
     /// Waits for the next piece. Returns false if the watch has ended.

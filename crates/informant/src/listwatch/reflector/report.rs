@@ -1,4 +1,4 @@
-//! Reports failures to the user's callback, or to the log: each outage once.
+//! Reports failures to the user's callback, or to the log: each cause of an outage once.
 //!
 //! - **In:** the status of the reflector; failures that are reported at once.
 //! - **Out:** calls of `on_error`, or warnings; a line when an outage is over.
@@ -11,31 +11,43 @@ use tokio::time::{Instant, timeout_at};
 use tracing::{debug, info, warn};
 
 use super::{
-    super::{ListWatchError, error::Chain, rules::error_class::ErrorClass},
+    super::{ListWatchError, Operation, error::Chain, rules::error_class::ErrorClass},
     Callback,
     main_loop::call,
-    status::ReflectorHandle,
+    status::{Activity, ReflectorHandle},
 };
 
 /// Reports the failures of one reflector.
 pub(super) struct Reporter {
     informer: Arc<str>,
     on_error: Option<Callback<ListWatchError>>,
-    /// The time at which the last reported outage began.
-    last_reported_outage: Mutex<Option<Instant>>,
+    /// The cause that was last reported, and when; `None` while requests succeed.
+    last: Mutex<Option<(FailureCause, Instant)>>,
+}
+
+/// What failures have in common that are reported once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FailureCause {
+    class: ErrorClass,
+    code: Option<u16>,
+    /// True if only watches are forbidden.
+    is_watch_forbidden: bool,
 }
 
 /// A failure that lasts this long is reported; shorter ones are part of every restart of a server.
 const REPORTED_AFTER: Duration = Duration::from_secs(3);
 
+/// A change of the cause is reported at most once in this time.
+const REPORTED_EVERY: Duration = Duration::from_secs(10);
+
 impl Reporter {
     pub(super) fn new(informer: Arc<str>, on_error: Option<Callback<ListWatchError>>) -> Self {
-        Self { informer, on_error, last_reported_outage: Mutex::default() }
+        Self { informer, on_error, last: Mutex::default() }
     }
 
-    /// Reports a failure at once. `since` is when its outage began.
-    pub(super) fn report(&self, failure: &ListWatchError, since: Option<Instant>) {
-        *self.last_reported_outage.lock() = since;
+    /// Reports a failure at once.
+    pub(super) fn report(&self, failure: &ListWatchError) {
+        *self.last.lock() = Some((FailureCause::of(failure), Instant::now()));
         let informer = &*self.informer;
         if let Some(callback) = &self.on_error {
             call(informer, "on_error", || callback(failure));
@@ -49,12 +61,16 @@ impl Reporter {
         }
     }
 
-    /// Returns true if the outage that began at this time was reported.
-    pub(super) fn has_reported(&self, since: Option<Instant>) -> bool {
-        since.is_some() && *self.last_reported_outage.lock() == since
+    /// Returns when this failure may be reported: at `earliest`, or ten seconds after the last report; `None` if its cause was reported last.
+    fn next_report(&self, failure: &ListWatchError, earliest: Instant) -> Option<Instant> {
+        match *self.last.lock() {
+            Some((cause, _)) if cause == FailureCause::of(failure) => None,
+            Some((_, at)) => Some(earliest.max(at + REPORTED_EVERY)),
+            None => Some(earliest),
+        }
     }
 
-    /// Reports each outage, once it has lasted three seconds, and its end.
+    /// Reports each outage, once it has lasted three seconds, each change of its cause, and its end. Before the first list, failures are reported at once.
     pub(super) async fn watch_outages(&self, mut handle: ReflectorHandle) -> Infallible {
         let informer = &*self.informer;
         loop {
@@ -63,21 +79,35 @@ impl Reporter {
                 handle.changed().await;
                 continue;
             };
-            let is_over = |handle: &ReflectorHandle| handle.with_status(|status| status.failing_since != Some(since));
-            while !is_over(&handle) && timeout_at(since + REPORTED_AFTER, handle.changed()).await.is_ok() {}
-            if is_over(&handle) {
+            let mut status = begin.clone();
+            while status.failing_since == Some(since) {
+                let error = status.last_error.as_ref();
+                let has_tried_all = matches!(status.activity, Activity::BackingOff { .. });
+                let earliest = if begin.lists == 0 && has_tried_all { since } else { since + REPORTED_AFTER };
+                status = match error.and_then(|error| self.next_report(error, earliest)) {
+                    Some(at) if at <= Instant::now() => {
+                        error.into_iter().for_each(|error| self.report(error));
+                        continue;
+                    }
+                    Some(at) => timeout_at(at, handle.changed()).await.unwrap_or_else(|_| handle.status()),
+                    None => handle.changed().await,
+                };
+            }
+            *self.last.lock() = None;
+            if since.elapsed() < REPORTED_AFTER {
                 continue;
             }
-            let failing = handle.status();
-            if let Some(error) = failing.last_error.filter(|_| !self.has_reported(Some(since))) {
-                self.report(&error, Some(since));
-            }
-            while !is_over(&handle) {
-                handle.changed().await;
-            }
-            let after = handle.status();
-            let outcome = if after.lists > begin.lists { "listed again" } else { "resumed" };
+            let outcome = if status.lists > begin.lists { "listed again" } else { "resumed" };
             info!(informer, duration_s = since.elapsed().as_secs(), outcome, "lists and watches succeed again");
         }
+    }
+}
+
+impl FailureCause {
+    fn of(failure: &ListWatchError) -> Self {
+        let source = &failure.source;
+        let is_watch = matches!(failure.operation, Operation::StreamList | Operation::OpenWatch | Operation::Watch);
+        let is_watch_forbidden = is_watch && source.is_forbidden();
+        Self { class: source.class(), code: source.code(), is_watch_forbidden }
     }
 }

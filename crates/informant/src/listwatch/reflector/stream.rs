@@ -18,7 +18,7 @@ use super::{
         ListRequest, Operation, SourceError, WatchRequest,
         error::Chain,
         frames::EventType,
-        rules::state::{Input, WatchStats},
+        rules::state::{Input, Request, WatchStats},
     },
     Reflector,
     main_loop::{Failure, cached_objects},
@@ -165,7 +165,7 @@ impl Reflector {
                         return true;
                     }
                     attempts += 1;
-                    self.wait(error).await;
+                    self.wait(error, Request::List).await;
                 }
             }
         };
@@ -179,7 +179,7 @@ impl Reflector {
         if missing + surplus > 0 {
             let error = SourceError::Inconsistent { version: version.clone(), missing, surplus };
             let error = self.note_failure(Operation::StreamList, error);
-            self.report(&error);
+            self.reporter.report(&error);
         }
         missing + surplus == 0
     }
@@ -194,8 +194,9 @@ impl Reflector {
         let watch_timeout = Duration::from_secs(fastrand::u64(least..least.saturating_mul(2)));
         let request = WatchRequest { version, sends_initial_events, timeout: watch_timeout };
         let idle_timeout = self.settings.idle_timeout;
-        let stream = timeout(idle_timeout, self.settings.source.watch(request)).await;
+        let asked_at = Instant::now();
+        let stream = timeout(idle_timeout, self.settings.source.watch(request.clone())).await;
         let stream = stream.map_err(|_| SourceError::Silent { after: idle_timeout })??;
-        Ok(EventReader::new(stream, watch_timeout, self.settings.size_limit))
+        Ok(EventReader::new(stream, &request, asked_at, self.settings.size_limit))
     }
 }

@@ -57,25 +57,28 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const RELIST_SPREAD: Duration = Duration::from_secs(3);
 
 impl Reflector {
-    /// Opens a watch, or continues the watch that began with a streamed list, and passes on its events until it ends. Returns how it ended.
-    pub(super) async fn watch(&mut self, stream: Option<EventReader>) -> Failure {
-        let asked_at = Instant::now();
-        let is_unordered = stream.is_none() && !self.resume.is_versioned();
+    /// Opens a watch.
+    pub(super) async fn open_watch(&mut self, opened: &mut Option<EventReader>) -> Result<Input, Failure> {
+        let version = self.resume.watch_version();
+        self.status.set(Activity::Opening);
+        debug!(informer = %self.resource, rv = %version, "opening a watch");
+        let reader = self.open(version, false).await;
+        *opened = Some(reader.map_err(|error| Failure::refused(Operation::OpenWatch, error))?);
+        self.note_success();
+        Ok(Input::Done)
+    }
+
+    /// Passes on the events of an open watch until it ends. Returns how it ended.
+    pub(super) async fn watch(&mut self, mut reader: EventReader) -> Failure {
+        let is_unordered = !reader.is_streamed_list && !self.resume.is_versioned();
         let mut progress = WatchProgress { is_unordered, has_moved: false, events: 0, unapplied: 0 };
-        let opened = match stream {
-            Some(reader) => Ok(reader),
-            None => self.open_checked_watch().await,
-        };
-        let mut reader = match opened {
-            Ok(reader) => reader,
-            Err(error) => return Failure::refused(Operation::OpenWatch, error),
-        };
-        let opened_at = Instant::now();
         self.note_opened_watch();
+        let begun = Instant::now();
         let read = self.read_changes(&mut reader, &mut progress).await;
-        // A clean end counts as contact with the server; after an error, the last contact is the last byte.
-        self.contact.note_watch_end(if read.is_ok() { Instant::now() } else { reader.last_byte_at });
-        let (since_asked, since_opened) = (asked_at.elapsed(), opened_at.elapsed());
+        self.contact.note_watch_end(read.is_ok().then(|| reader.life()), Instant::now());
+        self.offer_witness();
+        let since_opened = begun.elapsed();
+        let since_asked = if reader.is_streamed_list { since_opened } else { reader.asked_at.elapsed() };
         let stats = WatchStats { has_moved: progress.has_moved, since_asked, since_opened };
         let operation = Operation::Watch;
         match read {
@@ -86,20 +89,6 @@ impl Reflector {
                     false => SourceError::Ended,
                 };
                 Failure { operation, error, input: Input::Ended(stats) }
-            }
-        }
-    }
-
-    /// Opens a watch. If that takes long, the server may have been restored meanwhile, so its history is checked again.
-    async fn open_checked_watch(&mut self) -> Result<EventReader, SourceError> {
-        loop {
-            let version = self.resume.watch_version();
-            self.status.set(Activity::Opening);
-            debug!(informer = %self.resource, rv = %version, "opening a watch");
-            let reader = self.open(version.clone(), false).await?;
-            self.check_history_after_outage().await?;
-            if self.resume.watch_version() == version {
-                return Ok(reader);
             }
         }
     }

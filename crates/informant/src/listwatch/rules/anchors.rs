@@ -58,6 +58,12 @@ impl Anchors {
         }
     }
 
+    /// Returns the version of the newest event; if there was none, of the list. A server that has everything up to this version has everything that was
+    /// received.
+    pub(crate) fn content(&self) -> Option<&ResourceVersion> {
+        self.listed_at.as_ref().or(self.newest.as_ref().map(|newest| &newest.identity.version))
+    }
+
     /// Stores an event of the watch, which is newer than all events before it.
     pub(crate) fn observe(&mut self, identity: Identity, digest: u64, is_deleted: bool) {
         if identity.uid.is_empty() || identity.version.is_empty() {
@@ -190,8 +196,10 @@ mod tests {
         assert!(anchors.are_complete());
 
         let mut anchors = Anchors::of_list("20".into());
+        assert_eq!(anchors.content(), Some(&"20".into()));
         observe(&mut anchors, "c", "25", true);
         assert!(anchors.are_complete(), "an event is newer than the list");
+        assert_eq!(anchors.content(), Some(&"25".into()));
     }
 
     #[test]

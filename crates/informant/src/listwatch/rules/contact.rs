@@ -9,14 +9,19 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::error_class::ErrorClass;
+use crate::listwatch::health::SHORTEST_RESTORE;
 
 /// The contact of one reflector with its server.
 #[derive(Debug)]
 pub(crate) struct Contact {
-    /// When the last byte arrived.
+    /// When the last watch ended on time, or the last list or check ended.
     last: Instant,
-    /// True if an attempt to reach the server has failed since the last byte arrived.
+    /// When the last watch broke, if the server's history was not checked since.
+    broken_at: Option<Instant>,
+    /// True if an attempt to reach the server has failed since the history was last known to be the same.
     has_failed: bool,
+    /// Until when the history is checked before every watch, because it changed.
+    suspicious_until: Option<Instant>,
     /// Since when no request has reached the server.
     unreachable_since: Option<Instant>,
     /// When the server answered first after it could not be reached.
@@ -25,9 +30,22 @@ pub(crate) struct Contact {
     lone_failures: u32,
 }
 
-/// A gap of this length counts as an outage, even if the first attempt to open another watch succeeds. A restore of a backup takes longer than a
-/// reconnect.
-const LONGEST_GAP: Duration = Duration::from_secs(10);
+/// How the lifetime of a watch that the server ended compares with the timeout that was requested.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WatchLife {
+    /// The requested timeout.
+    pub(crate) timeout: Duration,
+    /// The lifetime by the monotonic clock, which stands still while the machine sleeps.
+    pub(crate) monotonic: Duration,
+    /// The lifetime by the wall clock.
+    pub(crate) wall: Duration,
+}
+
+/// A watch ended on time if it did so between this long before the end of its timeout …
+const EARLY: Duration = Duration::from_secs(1);
+
+/// … and this long after it.
+const LATE: Duration = Duration::from_secs(5);
 
 /// How long a server counts as starting after its first answer. It may refuse requests that it allows a moment later.
 const STARTING: Duration = Duration::from_secs(30);
@@ -35,19 +53,34 @@ const STARTING: Duration = Duration::from_secs(30);
 /// The number of attempts with short delays if the server answers other reflectors but not this one.
 const QUICK_LONE_FAILURES: u32 = 5;
 
+/// For this long after a history change, the history is checked before every watch: another server behind the same address may still have the
+/// old one.
+const SUSPICIOUS: Duration = Duration::from_secs(600);
+
 impl Contact {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { last: now, has_failed: false, unreachable_since: None, first_answer: None, lone_failures: 0 }
+        Self {
+            last: now,
+            broken_at: None,
+            has_failed: false,
+            suspicious_until: None,
+            unreachable_since: None,
+            first_answer: None,
+            lone_failures: 0,
+        }
     }
 
-    /// Ends the outage, because a list was accepted, a watch opened or the history checked.
+    /// Ends the outage, because a list was accepted or the history checked.
     pub(crate) fn end_outage(&mut self, now: Instant) {
-        (self.last, self.has_failed) = (now, false);
+        (self.last, self.broken_at, self.has_failed) = (now, None, false);
     }
 
-    /// Notes that a watch ended, whose last byte arrived at this time.
-    pub(crate) fn note_watch_end(&mut self, last_byte: Instant) {
-        self.last = last_byte;
+    /// Notes that a watch ended: `life` is `None` if it broke.
+    pub(crate) fn note_watch_end(&mut self, life: Option<WatchLife>, now: Instant) {
+        self.last = now;
+        if !life.is_some_and(|life| life.is_on_time()) {
+            self.broken_at.get_or_insert(now);
+        }
     }
 
     /// Notes a failed attempt.
@@ -56,9 +89,28 @@ impl Contact {
             matches!(class, ErrorClass::Unreachable | ErrorClass::ConnectionLost | ErrorClass::ServerError);
     }
 
-    /// Returns true if there was an outage since the last contact.
-    pub(crate) fn was_lost(&self, now: Instant) -> bool {
-        self.has_failed || now - self.last > LONGEST_GAP
+    /// Notes a history change.
+    pub(crate) fn note_history_change(&mut self, now: Instant) {
+        self.suspicious_until = Some(now + SUSPICIOUS);
+    }
+
+    /// Returns since when the server may have been restored, if a watch was opened now; `None` if it cannot have been. That needs no check only if the
+    /// watch before ended on time, or a list ended, and this one followed within two seconds.
+    pub(crate) fn lost_at(&self, now: Instant) -> Option<Instant> {
+        let is_lost = self.has_failed || now - self.last > SHORTEST_RESTORE;
+        self.broken_at.or_else(|| is_lost.then_some(self.last))
+    }
+
+    /// As [`lost_at`](Self::lost_at), but never `None` within ten minutes after a history change.
+    pub(crate) fn check_since(&self, now: Instant) -> Option<Instant> {
+        let is_suspicious = self.suspicious_until.is_some_and(|until| now < until);
+        self.lost_at(now).or_else(|| is_suspicious.then_some(self.last))
+    }
+
+    /// Returns true if a request has failed since the history was last known to be the same. A server that was restored without that is rare, but proxies
+    /// that cut connections are not: without a failed request, a history that cannot be proven is not listed again.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     /// Notes that the server answered a request, successfully or not.
@@ -92,6 +144,13 @@ impl Contact {
     }
 }
 
+impl WatchLife {
+    fn is_on_time(&self) -> bool {
+        let latest = self.timeout + LATE;
+        self.monotonic + EARLY >= self.timeout && self.monotonic <= latest && self.wall <= latest
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,20 +158,56 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn contact_was_lost_after_ten_seconds_or_a_failed_attempt_until_it_is_restored() {
+    fn the_history_is_checked_unless_a_watch_that_ended_on_time_was_opened_again_within_two_seconds() {
         let begun = Instant::now();
+        let at = |seconds: u32| begun + seconds * SECOND;
+        let life = |monotonic: u32, wall: u32| {
+            Some(WatchLife { timeout: 300 * SECOND, monotonic: monotonic * SECOND, wall: wall * SECOND })
+        };
+        let table = [
+            (life(300, 300), 302, None),
+            (life(299, 0), 301, None),
+            (life(305, 305), 302, None),
+            (life(300, 300), 303, Some(300)),
+            (life(298, 298), 300, Some(300)),
+            (life(306, 306), 300, Some(300)),
+            (life(300, 400), 300, Some(300)),
+            (None, 300, Some(300)),
+        ];
+        for (life, opened, lost_at) in table {
+            let mut contact = Contact::new(begun);
+            contact.note_watch_end(life, at(300));
+            assert_eq!(contact.lost_at(at(opened)), lost_at.map(at), "{life:?} {opened}");
+        }
+    }
+
+    #[test]
+    fn a_broken_watch_or_a_failed_attempt_needs_a_check_until_a_list_or_check_ends() {
+        let begun = Instant::now();
+        let at = |seconds: u32| begun + seconds * SECOND;
         let mut contact = Contact::new(begun);
-        assert!(!contact.was_lost(begun + 10 * SECOND) && contact.was_lost(begun + 11 * SECOND));
-        contact.note_watch_end(begun + 5 * SECOND);
-        assert!(!contact.was_lost(begun + 15 * SECOND));
-
+        assert_eq!(contact.lost_at(at(1)), None);
         contact.note_failed_attempt(ErrorClass::Expired);
-        assert!(!contact.was_lost(begun + 6 * SECOND), "the server answered");
+        assert_eq!(contact.lost_at(at(1)), None, "the server answered");
         contact.note_failed_attempt(ErrorClass::ConnectionLost);
-        assert!(contact.was_lost(begun + 6 * SECOND));
+        assert_eq!(contact.lost_at(at(1)), Some(begun));
 
-        contact.end_outage(begun + 7 * SECOND);
-        assert!(!contact.was_lost(begun + 7 * SECOND));
+        contact.end_outage(at(2));
+        assert_eq!(contact.lost_at(at(3)), None);
+        contact.note_watch_end(None, at(3));
+        contact.note_watch_end(None, at(5));
+        assert_eq!(contact.lost_at(at(5)), Some(at(3)), "the first break counts");
+    }
+
+    #[test]
+    fn for_ten_minutes_after_a_history_change_every_watch_is_checked() {
+        let begun = Instant::now();
+        let at = |seconds: u32| begun + seconds * SECOND;
+        let mut contact = Contact::new(begun);
+        contact.note_history_change(begun);
+        contact.end_outage(at(599));
+        assert_eq!((contact.lost_at(at(599)), contact.check_since(at(599))), (None, Some(at(599))));
+        assert_eq!(contact.check_since(at(600)), None);
     }
 
     #[test]

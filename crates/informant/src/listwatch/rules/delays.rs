@@ -12,8 +12,9 @@ use tokio::time::Instant;
 /// delivered an event or was open for 10 s, and after two minutes without a failure.
 ///
 /// Some attempts are made sooner. While the server cannot be reached, one reflector of each client retries every 0.8 to 2 s, and
-/// less often in outages of more than two minutes. For 30 s after that, requests that a starting server refuses (403, 429, 5xx) are
-/// retried within 2 s. After an expired version (410), the first list follows within a second.
+/// less often in outages of more than two minutes. While the server refuses requests (401, 403, 404, 429, 5xx), they are retried as often for a
+/// minute, and then less often; for 401 and 429 one reflector of each client does that, and for 5xx one of each API group. After an expired version
+/// (410), the first list follows within a second. The `Retry-After` of a server is obeyed in all cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     first: Duration,
@@ -35,8 +36,11 @@ pub(crate) struct Delays {
 /// After this time without a failure, the delays start again from the first.
 const HEALTHY_AFTER: Duration = Duration::from_secs(120);
 
-/// In outages of up to this length, the prober retries every 0.5 to 2 s, but never sooner than the first delay.
-const SHORT_OUTAGE: Duration = Duration::from_secs(120);
+/// While the server cannot be reached, for up to this time, the prober retries every 0.5 to 2 s, but never sooner than the first delay.
+pub(crate) const SHORT_OUTAGE: Duration = Duration::from_secs(120);
+
+/// While the server refuses requests, for up to this time, they are retried as often.
+pub(crate) const SHORT_REFUSAL: Duration = Duration::from_secs(60);
 
 /// Lower bound on delays: a delay of zero would stay zero when doubled, and the reflector would retry without a pause.
 const SHORTEST_DELAY: Duration = Duration::from_millis(1);
@@ -101,10 +105,10 @@ impl Delays {
         shortest + longest.saturating_sub(shortest).mul_f64(part)
     }
 
-    /// Returns how long the prober waits before its next attempt, after an outage of this length: 0.5 to 2 s, and longer in outages of
-    /// more than two minutes. The result is never longer than `delay`, and not shorter than the first delay.
-    pub(crate) fn until_probe(&mut self, outage: Duration, delay: Duration) -> Duration {
-        let factor = (outage.as_secs_f64() / SHORT_OUTAGE.as_secs_f64()).max(1.0);
+    /// Returns how long the prober waits before its next attempt, after an outage of this length: 0.5 to 2 s, and longer in outages
+    /// that are not `short`. The result is never longer than `delay`, and not shorter than the first delay.
+    pub(crate) fn until_probe(&mut self, outage: Duration, short: Duration, delay: Duration) -> Duration {
+        let factor = (outage.as_secs_f64() / short.as_secs_f64()).max(1.0);
         let probe = self.short().mul_f64(factor);
         probe.max(self.backoff.first).min(delay)
     }
@@ -126,8 +130,13 @@ impl Delays {
             self.next = self.backoff.delays();
         }
         let delay = self.next.next().unwrap_or(self.backoff.cap);
-        delay.max(retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER))
+        delay.max(obeyed(retry_after))
     }
+}
+
+/// Returns the least delay that a server asks for, up to a minute.
+pub(crate) fn obeyed(retry_after: Option<Duration>) -> Duration {
+    retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER)
 }
 
 impl Default for Backoff {
@@ -177,13 +186,17 @@ mod tests {
             let mut delays = Delays::new(Backoff::default().seed(seed));
             for (outage, shortest, longest) in [(0, 0.8, 2.0), (120, 0.8, 2.0), (1200, 5.0, 20.0), (86_400, 30.0, 30.0)]
             {
-                let probe = delays.until_probe(outage * second, 30 * second).as_secs_f64();
+                let probe = delays.until_probe(outage * second, SHORT_OUTAGE, 30 * second).as_secs_f64();
                 assert!((shortest..=longest).contains(&probe), "{probe} after {outage} s, seed {seed}");
             }
-            assert_eq!(delays.until_probe(second, TENTH), TENTH, "not later than the other reflectors");
+            assert_eq!(delays.until_probe(second, SHORT_OUTAGE, TENTH), TENTH, "not later than the other reflectors");
         }
         let mut patient = Delays::new(Backoff::new(10 * second, 60 * second).without_jitter());
-        assert_eq!(patient.until_probe(second, 40 * second), 10 * second, "not sooner than the first delay");
+        assert_eq!(
+            patient.until_probe(second, SHORT_OUTAGE, 40 * second),
+            10 * second,
+            "not sooner than the first delay"
+        );
     }
 
     /// Differs from HC-25 and RE-03.

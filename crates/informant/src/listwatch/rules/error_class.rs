@@ -37,6 +37,21 @@ pub(crate) enum ErrorClass {
     Other,
 }
 
+/// When a request that failed is made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RetryRule {
+    /// It did not reach the server: one reflector of the client retries.
+    Unreachable,
+    /// The server refuses all requests of the client (401, 429): one reflector of the client retries.
+    OfClient,
+    /// The storage fails (5xx): one reflector of the storage retries.
+    OfStorage,
+    /// The server refuses this request (403, 404): the reflector retries.
+    Alone,
+    /// Any other failure: the reflector retries with growing delays.
+    Backoff,
+}
+
 /// The cause of a status whose version is too large.
 const TOO_LARGE_CAUSE: &str = "ResourceVersionTooLarge";
 /// The phrase in the message of such a status, for older servers, which send no cause.
@@ -94,6 +109,20 @@ impl ListWatchError {
         let is_refused = matches!(self.source, SourceError::Refused { .. } | SourceError::Unreachable { .. });
         let is_unanswered = matches!(self.source, SourceError::Connection { .. } | SourceError::Silent { .. });
         is_refused || (is_unanswered && self.operation != Operation::Watch && !self.is_credentials_error())
+    }
+
+    /// Returns when the request is made again.
+    pub(crate) fn retry_rule(&self) -> RetryRule {
+        match (self.source.class(), self.source.code()) {
+            _ if self.is_unreachable() => RetryRule::Unreachable,
+            // A watch that opens and then fails must not be opened again and again.
+            _ if self.operation == Operation::Watch => RetryRule::Backoff,
+            _ if self.is_credentials_error() => RetryRule::OfClient,
+            (ErrorClass::Overloaded, _) | (_, Some(401)) => RetryRule::OfClient,
+            (ErrorClass::ServerError, _) => RetryRule::OfStorage,
+            (_, Some(403 | 404)) => RetryRule::Alone,
+            (_, _) => RetryRule::Backoff,
+        }
     }
 
     /// Returns true for 403, 429 and 5xx within 30 s after the server could not be reached: a starting server may send them.

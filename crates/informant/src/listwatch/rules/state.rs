@@ -9,57 +9,58 @@
 //!
 //! - The words in parentheses are the request that follows the check or the backoff. The reflector waits only in the states "backoff" and "kind gone"; the last table
 //!   has the delays.
-//! - *Done*: the request succeeded. *Not supported*: the source cannot do it, or does not serve the kind. *End*: a watch ended without an error.
+//! - *Done*: the request succeeded. *Earlier*: the watch must begin at an earlier version. *Not supported*: the source cannot do it, or does not serve the kind. *End*: a watch ended without an error.
 //!   *Refused*: the server sent an error instead of the list or watch, or nothing. *Broken*: the list or watch began, and then failed. *Error*: both. The errors are the
 //!   classes of [`ErrorClass`]. A row with *any* also covers inputs that cannot occur in its state.
-//! - The column "failure" is the [`FailureAction`]. *Publish*: the status shows the failure. *Report*: the user's callback receives it, too.
+//! - The column "failure" is the [`FailureAction`]. *Publish*: the status shows the failure.
 //!
 //! | state | input | if | next state | failure |
 //! | --- | --- | --- | --- | --- |
 //! | checking kind | any | | checking history (list) | |
 //! | checking history (list), checking history (streamed list) | any | | streamed list | |
 //! | checking history (watch) | done, not supported | | watch | |
-//! | checking history (watch) | any | no version | backoff (list) | report |
-//! | checking history (watch) | end, error: expired, history changed | | backoff (list) | report |
+//! | checking history (watch) | earlier | | opening watch | |
+//! | checking history (watch) | any | no version | backoff (list) | publish |
+//! | checking history (watch) | end, error: expired, history changed | | backoff (list) | publish |
 //! | checking history (watch) | error: not found, other | | backoff (watch) | publish |
-//! | checking history (watch) | any | fifth failure | backoff (list) | report |
+//! | checking history (watch) | any | fifth failure | backoff (list) | publish |
 //! | checking history (watch) | any | | backoff (watch) | publish |
-//! | streamed list | done | | watch | |
+//! | streamed list | done, earlier | | watch | |
 //! | streamed list | not supported | | list | |
 //! | streamed list | end | third failure | list | publish |
-//! | streamed list | end | progress | backoff (streamed list) | report |
+//! | streamed list | end | progress | backoff (streamed list) | publish |
 //! | streamed list | end | | list | publish |
-//! | streamed list | error: unreachable, overloaded | | backoff (streamed list) | report |
+//! | streamed list | error: unreachable, overloaded | | backoff (streamed list) | publish |
 //! | streamed list | error: expired, too large, older version, history changed | no repetition | streamed list | publish |
 //! | streamed list | error: expired, too large, older version, history changed, connection lost | third failure | list | publish |
-//! | streamed list | error: expired, too large, older version, history changed, connection lost | | backoff (streamed list) | report |
+//! | streamed list | error: expired, too large, older version, history changed, connection lost | | backoff (streamed list) | publish |
 //! | streamed list | error: invalid response | | list | publish |
 //! | streamed list | refused: server error, not found, other | | list | publish |
 //! | streamed list | error: server error, not found, unsupported, other | | list | stop streaming |
-//! | list | done, not supported | | checking history (watch) | |
+//! | list | done, not supported, earlier | | opening watch | |
 //! | list | error: expired, too large, older version | version requested, no repetition | list | publish |
 //! | list | error: not found | kind denied | kind gone | delete objects |
-//! | list | any | kind gone | kind gone | report |
-//! | list | any | | backoff (list) | report |
-//! | watch | done, not supported | | watch | |
-//! | watch | refused: any | no version | backoff (list) | report |
-//! | watch | error: history changed | | backoff (list) | report |
+//! | list | any | kind gone | kind gone | publish |
+//! | list | any | | backoff (list) | publish |
+//! | opening watch | done, not supported, earlier | | checking history (watch) | |
+//! | opening watch | any | no version | backoff (list) | publish |
+//! | opening watch | error: unreachable, overloaded | | backoff (watch) | publish |
+//! | opening watch | error: connection lost, server error, other | fifth failure, old list | backoff (list) | publish |
+//! | opening watch | error: connection lost, server error, other | | backoff (watch) | publish |
+//! | opening watch | any | | backoff (list) | publish |
+//! | watch | done, not supported, earlier | | watch | |
 //! | watch | any | no version | backoff (list) | publish |
-//! | watch | end | progress | checking history (watch) | |
-//! | watch | end | | backoff (list) | publish |
-//! | watch | broken: connection lost | progress | checking history (watch) | publish |
+//! | watch | end | progress | opening watch | |
+//! | watch | error: connection lost | progress | opening watch | publish |
 //! | watch | error: unreachable, overloaded | | backoff (watch) | publish |
-//! | watch | refused: connection lost, server error | fifth failure | backoff (list) | report |
-//! | watch | refused: connection lost, server error | | backoff (watch) | publish |
-//! | watch | broken: connection lost, invalid response | fifth failure | backoff (list) | publish |
-//! | watch | broken: connection lost, invalid response | | backoff (watch) | publish |
-//! | watch | broken: server error | retry window | backoff (watch) | publish |
-//! | watch | broken: any | | backoff (list) | publish |
-//! | watch | refused: any | | backoff (list) | report |
+//! | watch | error: connection lost, invalid response | fifth failure | backoff (list) | publish |
+//! | watch | error: connection lost, invalid response | | backoff (watch) | publish |
+//! | watch | error: server error | retry window | backoff (watch) | publish |
+//! | watch | any | | backoff (list) | publish |
 //! | backoff (list) | any | kind in doubt | checking kind | |
 //! | backoff (list), kind gone | any | | checking history (list) | |
 //! | backoff (streamed list) | any | | streamed list | |
-//! | backoff (watch) | any | | checking history (watch) | |
+//! | backoff (watch) | any | | opening watch | |
 //!
 //! The column "if" means:
 //!
@@ -69,6 +70,7 @@
 //! | version requested | the list asked for a version, so that it can be repeated for the newest state |
 //! | no repetition | no request was repeated without a delay since the last backoff before a list |
 //! | progress | the response delivered a newer version or lasted a second ([`WatchStats`]) |
+//! | old list | no list has succeeded in the last minute |
 //! | third failure, fifth failure | this is the third streamed list, or the fifth watch or check of the history, in a row that failed |
 //! | retry window | [`RetryWindow`] allows another watch after an error of the server |
 //! | kind … | whether the source serves the kind, from the table below |
@@ -89,8 +91,7 @@
 //! # How long a backoff lasts
 //!
 //! "Backoff" is the next delay of [`Delays`]. "First" means the first time since a watch delivered a newer version or was
-//! open for ten seconds. While the server cannot be reached, [`ServerHealth`](crate::listwatch::ServerHealth) decides instead: one reflector of a
-//! client retries, and the others wait for its success.
+//! open for ten seconds. While the server cannot be reached or refuses requests, [`RetryRule`](super::error_class::RetryRule) decides instead.
 //!
 //! | error | if | delay |
 //! | --- | --- | --- |
@@ -106,7 +107,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{
-    delays::{Backoff, Delays},
+    delays::{Backoff, Delays, obeyed},
     error_class::ErrorClass,
     resume::Resume,
     window::RetryWindow,
@@ -117,13 +118,16 @@ use super::{
 pub(crate) enum ReflectorState {
     /// It asks the source whether it serves the kind, because a list failed with 404.
     CheckingKind,
-    /// It checks whether the server still has the history that the reflector followed, if there was an outage.
+    /// It checks whether the server still has the history that the reflector followed, if there was an outage. Before a watch, the watch is open already: so
+    /// nothing that happens to the server before the watch can follow the check.
     CheckingHistory { before: Request },
     /// It requests a streamed list.
     StreamedList,
     /// It requests an ordinary list.
     List,
-    /// It opens a watch, or continues the one of a streamed list, and reads its events.
+    /// It opens a watch.
+    OpeningWatch,
+    /// It reads the events of a watch.
     Watch,
     /// It waits after a failure.
     Backoff { before: Request },
@@ -144,6 +148,8 @@ pub(crate) enum Request {
 pub(crate) enum Input {
     /// It succeeded: the list was accepted, the check passed, the delay is over.
     Done,
+    /// The history was checked only up to an earlier version: the watch must begin there.
+    Earlier,
     /// The source does not serve the kind, or does not support streamed lists.
     NotSupported,
     /// The server ended the response without an error.
@@ -159,11 +165,9 @@ pub(crate) enum FailureAction {
     Nothing,
     /// Shows it in the status.
     Publish,
-    /// Shows it in the status, and reports it to the user.
-    Report,
     /// As `Publish`, and remembers that the server does not support streamed lists.
     StopStreaming,
-    /// As `Report`, and deletes all objects.
+    /// As `Publish`, and deletes all objects.
     DeleteObjects,
 }
 
@@ -200,6 +204,8 @@ pub(crate) struct StateMachine {
     /// The number of streamed lists in a row, or of watches and checks in a row, that failed.
     failures: u32,
     window: RetryWindow,
+    /// When a list last succeeded.
+    last_list: Option<Instant>,
     pub(crate) delays: Delays,
     /// True if the reflector has listed at once after an expired version since a watch last delivered a newer version or was open for ten seconds.
     has_relisted_at_once: bool,
@@ -215,6 +221,9 @@ const STEADY: Duration = Duration::from_secs(10);
 
 /// After this number of failed watches in a row, the reflector lists: lists may still work.
 const WATCHES_BEFORE_LIST: u32 = 5;
+
+/// While watches fail, the reflector lists at most once in this time.
+const LIST_EVERY: Duration = Duration::from_secs(60);
 
 /// After this number of failed streamed lists in a row, the reflector requests an ordinary list.
 const STREAMS_BEFORE_LIST: u32 = 3;
@@ -233,6 +242,7 @@ impl StateMachine {
             may_repeat: true,
             failures: 0,
             window: RetryWindow::new(retries_server_errors_for),
+            last_list: None,
             delays: Delays::new(backoff),
             has_relisted_at_once: false,
             last_history_change: None,
@@ -258,16 +268,18 @@ impl StateMachine {
         let may_stream = self.failures < STREAMS_BEFORE_LIST;
         let made_progress = input.made_progress();
         let can_resume = resume.is_versioned();
-        let check_before = |before| (CheckingHistory { before }, Action::Nothing);
+        let has_new_list = self.last_list.is_some_and(|last| now - last < LIST_EVERY);
+        let done = |state| (state, Action::Nothing);
         let rewatch = (Backoff { before: Before::Watch }, Action::Publish);
-        let restream = (Backoff { before: Before::StreamedList }, Action::Report);
-        let relist = (Backoff { before: Before::List }, Action::Report);
+        let restream = (Backoff { before: Before::StreamedList }, Action::Publish);
+        let relist = (Backoff { before: Before::List }, Action::Publish);
 
         let (state, action) = match (self.state, input) {
-            (CheckingKind, _) => check_before(Before::List),
+            (CheckingKind, _) => done(CheckingHistory { before: Before::List }),
 
-            (CheckingHistory { before: Before::List | Before::StreamedList }, _) => (StreamedList, Action::Nothing),
-            (CheckingHistory { before: Before::Watch }, Done | NotSupported) => (Watch, Action::Nothing),
+            (CheckingHistory { before: Before::List | Before::StreamedList }, _) => done(StreamedList),
+            (CheckingHistory { before: Before::Watch }, Done | NotSupported) => done(Watch),
+            (CheckingHistory { before: Before::Watch }, Earlier) => done(OpeningWatch),
             (CheckingHistory { before: Before::Watch }, Ended(_) | Failed(E::Expired | E::HistoryChanged, _)) => relist,
             // A starting server refuses the check, and would refuse a list as well.
             (CheckingHistory { before: Before::Watch }, Failed(E::NotFound | E::Other, _)) if can_resume => rewatch,
@@ -275,8 +287,8 @@ impl StateMachine {
             // The server cannot be asked now; perhaps lists still work.
             (CheckingHistory { before: Before::Watch }, Failed(..)) => relist,
 
-            (StreamedList, Done) => (Watch, Action::Nothing),
-            (StreamedList, NotSupported) => (List, Action::Nothing),
+            (StreamedList, Done | Earlier) => done(Watch),
+            (StreamedList, NotSupported) => done(List),
             (StreamedList, Ended(_)) if made_progress && may_stream => restream,
             (StreamedList, Ended(_) | Failed(E::InvalidResponse, _)) => (List, Action::Publish),
             (StreamedList, Failed(E::Unreachable | E::Overloaded, _)) => restream,
@@ -298,7 +310,7 @@ impl StateMachine {
                 (List, Action::StopStreaming)
             }
 
-            (List, Done | NotSupported) => check_before(Before::Watch),
+            (List, Done | NotSupported | Earlier) => done(OpeningWatch),
             (List, Failed(E::Expired | E::TooLarge | E::OlderVersion, _))
                 if self.may_repeat && !resume.asks_for_newest() =>
             {
@@ -307,36 +319,41 @@ impl StateMachine {
             }
             (List, Ended(_) | Failed(..)) => match (self.kind, self.next_kind(input)) {
                 (KindPresence::Denied, KindPresence::Gone) => (KindGone, Action::DeleteObjects),
-                (KindPresence::Gone, _) => (KindGone, Action::Report),
+                (KindPresence::Gone, _) => (KindGone, Action::Publish),
                 (KindPresence::Present | KindPresence::InDoubt | KindPresence::Denied, _) => relist,
             },
 
-            (Watch, Done | NotSupported) => (Watch, Action::Nothing),
-            (Watch, Ended(_)) if can_resume && made_progress => check_before(Before::Watch),
-            (Watch, Failed(E::ConnectionLost, Some(_))) if can_resume && made_progress => {
-                (CheckingHistory { before: Before::Watch }, Action::Publish)
+            (OpeningWatch, Done | NotSupported | Earlier) => done(CheckingHistory { before: Before::Watch }),
+            (OpeningWatch, Failed(E::Unreachable | E::Overloaded, _)) if can_resume => rewatch,
+            // Lists may still work, but each one is expensive.
+            (OpeningWatch, Failed(E::ConnectionLost | E::ServerError | E::Other, _))
+                if can_resume && (may_watch || has_new_list) =>
+            {
+                rewatch
             }
-            (Watch, Failed(E::Unreachable | E::Overloaded, _)) if can_resume => rewatch,
-            (
-                Watch,
-                Failed(E::ConnectionLost, _) | Failed(E::ServerError, None) | Failed(E::InvalidResponse, Some(_)),
-            ) if can_resume && may_watch => rewatch,
-            (Watch, Failed(E::ServerError, Some(_))) if can_resume && self.window.allows(now) => rewatch,
-            (Watch, Failed(_, None) | Failed(E::HistoryChanged, _)) => relist,
-            // Failures within a watch are reported only if they last.
-            (Watch, Ended(_) | Failed(_, Some(_))) => (Backoff { before: Before::List }, Action::Publish),
+            (OpeningWatch, Ended(_) | Failed(..)) => relist,
 
-            (Backoff { before: Before::List }, _) if self.kind == KindPresence::InDoubt => {
-                (CheckingKind, Action::Nothing)
-            }
-            (Backoff { before: Before::List } | KindGone, _) => check_before(Before::List),
-            (Backoff { before: Before::StreamedList }, _) => (StreamedList, Action::Nothing),
-            (Backoff { before: Before::Watch }, _) => check_before(Before::Watch),
+            (Watch, Done | NotSupported | Earlier) => done(Watch),
+            (Watch, Ended(_)) if can_resume && made_progress => done(OpeningWatch),
+            (Watch, Failed(E::ConnectionLost, _)) if can_resume && made_progress => (OpeningWatch, Action::Publish),
+            (Watch, Failed(E::Unreachable | E::Overloaded, _)) if can_resume => rewatch,
+            (Watch, Failed(E::ConnectionLost | E::InvalidResponse, _)) if can_resume && may_watch => rewatch,
+            (Watch, Failed(E::ServerError, _)) if can_resume && self.window.allows(now) => rewatch,
+            (Watch, Ended(_) | Failed(..)) => relist,
+
+            (Backoff { before: Before::List }, _) if self.kind == KindPresence::InDoubt => done(CheckingKind),
+            (Backoff { before: Before::List } | KindGone, _) => done(CheckingHistory { before: Before::List }),
+            (Backoff { before: Before::StreamedList }, _) => done(StreamedList),
+            (Backoff { before: Before::Watch }, _) => done(OpeningWatch),
         };
         match (self.state, input) {
             (StreamedList | List, Failed(class, _)) => resume.note_failed_list(class),
+            (StreamedList | List, Done) => self.last_list = Some(now),
             (Backoff { before: Before::List } | KindGone, _) => self.may_repeat = true,
-            (StreamedList | List | CheckingKind | CheckingHistory { .. } | Watch | Backoff { .. }, _) => {}
+            (
+                StreamedList | List | CheckingKind | CheckingHistory { .. } | OpeningWatch | Watch | Backoff { .. },
+                _,
+            ) => {}
         }
         self.kind = self.next_kind(input);
         self.state = state;
@@ -347,17 +364,17 @@ impl StateMachine {
     fn count_failures(&self, input: Input) -> u32 {
         let is_failure = match input {
             Input::Ended(_) | Input::Failed(..) => true,
-            Input::Done | Input::NotSupported => false,
+            Input::Done | Input::Earlier | Input::NotSupported => false,
         };
         // Whether a server that cannot be reached or is overloaded supports watches is unknown.
         let is_unclear = matches!(input, Input::Failed(ErrorClass::Unreachable | ErrorClass::Overloaded, _));
         match self.state {
-            ReflectorState::Watch | ReflectorState::CheckingHistory { before: Request::Watch } => {
-                match input.made_progress() {
-                    true => 0,
-                    false => self.failures + u32::from(is_failure && !is_unclear),
-                }
-            }
+            ReflectorState::OpeningWatch
+            | ReflectorState::Watch
+            | ReflectorState::CheckingHistory { before: Request::Watch } => match input.made_progress() {
+                true => 0,
+                false => self.failures + u32::from(is_failure && !is_unclear),
+            },
             ReflectorState::StreamedList if is_failure => self.failures + 1,
             ReflectorState::Backoff { before: Request::StreamedList | Request::Watch } => self.failures,
             ReflectorState::StreamedList
@@ -420,7 +437,7 @@ impl StateMachine {
         }
         let delay = self.delays.after_failure(now, retry_after);
         match is_startup_error {
-            true => delay.min(self.delays.short().max(retry_after.unwrap_or_default())),
+            true => delay.min(self.delays.short().max(obeyed(retry_after))),
             false => delay,
         }
     }
@@ -443,7 +460,7 @@ impl Input {
     /// Returns true if a watch or streamed list delivered a newer version or lasted for a second, so that another one may be opened at once.
     fn made_progress(&self) -> bool {
         match self {
-            Self::Done | Self::NotSupported | Self::Failed(_, None) => false,
+            Self::Done | Self::Earlier | Self::NotSupported | Self::Failed(_, None) => false,
             Self::Ended(stats) => stats.has_moved || stats.since_asked >= SHORT,
             // The duration does not count: an invalid response may arrive slowly.
             Self::Failed(ErrorClass::InvalidResponse, Some(stats)) => stats.has_moved,
@@ -475,13 +492,14 @@ mod tests {
         ("other", ErrorClass::Other),
     ];
 
-    const STATES: [(&str, ReflectorState); 10] = [
+    const STATES: [(&str, ReflectorState); 11] = [
         ("checking kind", ReflectorState::CheckingKind),
         ("checking history (list)", ReflectorState::CheckingHistory { before: Request::List }),
         ("checking history (streamed list)", ReflectorState::CheckingHistory { before: Request::StreamedList }),
         ("checking history (watch)", ReflectorState::CheckingHistory { before: Request::Watch }),
         ("streamed list", ReflectorState::StreamedList),
         ("list", ReflectorState::List),
+        ("opening watch", ReflectorState::OpeningWatch),
         ("watch", ReflectorState::Watch),
         ("backoff (list)", ReflectorState::Backoff { before: Request::List }),
         ("backoff (streamed list)", ReflectorState::Backoff { before: Request::StreamedList }),
@@ -495,10 +513,9 @@ mod tests {
         ("gone", KindPresence::Gone),
     ];
 
-    const ACTIONS: [(&str, FailureAction); 5] = [
+    const ACTIONS: [(&str, FailureAction); 4] = [
         ("", FailureAction::Nothing),
         ("publish", FailureAction::Publish),
-        ("report", FailureAction::Report),
         ("stop streaming", FailureAction::StopStreaming),
         ("delete objects", FailureAction::DeleteObjects),
     ];
@@ -533,6 +550,7 @@ mod tests {
         /// The version of the last list.
         version: &'static str,
         is_newest_requested: bool,
+        has_old_list: bool,
     }
 
     impl Case {
@@ -547,6 +565,7 @@ mod tests {
                 has_window: false,
                 version: "10",
                 is_newest_requested: false,
+                has_old_list: true,
             }
         }
 
@@ -561,6 +580,7 @@ mod tests {
             vary(&|case| both.map(|has_window| Self { has_window, ..case }).into());
             vary(&|case| ["", "0", "10"].map(|version| Self { version, ..case }).into());
             vary(&|case| both.map(|is_newest_requested| Self { is_newest_requested, ..case }).into());
+            vary(&|case| both.map(|has_old_list| Self { has_old_list, ..case }).into());
             cases
         }
 
@@ -580,6 +600,7 @@ mod tests {
             machine.kind = self.kind;
             machine.failures = self.failures;
             machine.may_repeat = self.may_repeat;
+            machine.last_list = (!self.has_old_list).then(Instant::now);
             machine
         }
 
@@ -604,11 +625,11 @@ mod tests {
             };
             plain.split(", ").any(|word| match (word, self.input) {
                 ("any", _) | ("done", Input::Done) | ("not supported", Input::NotSupported) => true,
-                ("end", Input::Ended(_)) => true,
+                ("end", Input::Ended(_)) | ("earlier", Input::Earlier) => true,
                 ("error", Input::Failed(class, _))
                 | ("refused", Input::Failed(class, None))
                 | ("broken", Input::Failed(class, Some(_))) => is_class(class),
-                ("done" | "not supported" | "end" | "error" | "refused" | "broken", _) => false,
+                ("done" | "earlier" | "not supported" | "end" | "error" | "refused" | "broken", _) => false,
                 (unknown, _) => panic!("unknown input: {unknown:?}"),
             })
         }
@@ -617,7 +638,9 @@ mod tests {
             let is_ignored = matches!(self.input, Input::Failed(ErrorClass::Unreachable | ErrorClass::Overloaded, _));
             let is_watch = matches!(
                 self.state,
-                ReflectorState::Watch | ReflectorState::CheckingHistory { before: Request::Watch }
+                ReflectorState::OpeningWatch
+                    | ReflectorState::Watch
+                    | ReflectorState::CheckingHistory { before: Request::Watch }
             );
             let failures = match self.input.made_progress() {
                 true if is_watch => 0,
@@ -632,6 +655,7 @@ mod tests {
                 "third failure" => failures >= 3,
                 "fifth failure" => failures >= 5,
                 "retry window" => self.has_window,
+                "old list" => self.has_old_list,
                 kind => self.kind == value(&KINDS, kind.strip_prefix("kind ").expect("a condition")),
             })
         }
@@ -648,7 +672,7 @@ mod tests {
 
     fn inputs() -> Vec<Input> {
         let responses = [stats(false, 0, 0), stats(true, 0, 0), stats(false, 5000, 500), stats(false, 5000, 5000)];
-        let mut inputs = vec![Input::Done, Input::NotSupported];
+        let mut inputs = vec![Input::Done, Input::Earlier, Input::NotSupported];
         inputs.extend(responses.map(Input::Ended));
         for (_, class) in CLASSES {
             inputs.push(Input::Failed(class, None));
@@ -783,7 +807,7 @@ mod tests {
         }
     }
 
-    const REOPEN: ReflectorState = ReflectorState::CheckingHistory { before: Request::Watch };
+    const REOPEN: ReflectorState = ReflectorState::OpeningWatch;
     const REOPEN_LATER: ReflectorState = ReflectorState::Backoff { before: Request::Watch };
     const RELIST: ReflectorState = ReflectorState::Backoff { before: Request::List };
     const STREAM_LATER: ReflectorState = ReflectorState::Backoff { before: Request::StreamedList };
@@ -831,10 +855,10 @@ mod tests {
             (ErrorClass::HistoryChanged, RELIST, RELIST),
             (ErrorClass::NotFound, RELIST, RELIST),
             (ErrorClass::Unsupported, RELIST, RELIST),
-            (ErrorClass::Other, RELIST, RELIST),
+            (ErrorClass::Other, REOPEN_LATER, RELIST),
         ];
         for (class, unopened, failed) in table {
-            assert_eq!(after_watch(refused(class)), unopened, "opening: {class:?}");
+            assert_eq!(after(ReflectorState::OpeningWatch, refused(class), 1), unopened, "opening: {class:?}");
             assert_eq!(after_watch(broken(class, NO_PROGRESS)), failed, "following: {class:?}");
         }
         assert_eq!(after_watch(broken(ErrorClass::ConnectionLost, PROGRESS)), REOPEN);
@@ -850,19 +874,24 @@ mod tests {
     }
 
     #[test]
-    fn failed_watches_in_a_row_lead_to_a_list_unless_the_server_is_unreachable_or_overloaded() {
-        for class in [ErrorClass::ConnectionLost, ErrorClass::ServerError] {
-            let after = |failures| after(ReflectorState::Watch, refused(class), failures);
-            assert_eq!((after(4), after(5)), (REOPEN_LATER, RELIST), "{class:?}");
+    fn refused_watches_in_a_row_lead_to_a_list_once_a_minute_unless_the_server_is_unreachable_or_overloaded() {
+        for class in [ErrorClass::ConnectionLost, ErrorClass::ServerError, ErrorClass::Other] {
+            let after = |failures: u32, has_old_list| {
+                let case = Case::new(ReflectorState::OpeningWatch, refused(class));
+                Case { failures: failures - 1, has_old_list, ..case }.run().0
+            };
+            assert_eq!((after(4, true), after(5, true)), (REOPEN_LATER, RELIST), "{class:?}");
+            assert_eq!(after(1000, false), REOPEN_LATER, "{class:?}");
         }
         for class in [ErrorClass::Unreachable, ErrorClass::Overloaded] {
-            assert_eq!(after(ReflectorState::Watch, refused(class), 1000), REOPEN_LATER, "{class:?}");
+            assert_eq!(after(ReflectorState::OpeningWatch, refused(class), 1000), REOPEN_LATER, "{class:?}");
         }
     }
 
     #[test]
     fn a_history_check_that_keeps_failing_leads_to_a_list() {
-        let after = |class, failures| after(REOPEN, refused(class), failures);
+        let check = ReflectorState::CheckingHistory { before: Request::Watch };
+        let after = |class, failures| after(check, refused(class), failures);
         assert_eq!(after(ErrorClass::HistoryChanged, 0), RELIST);
         assert_eq!(after(ErrorClass::Expired, 0), RELIST);
         assert_eq!((after(ErrorClass::ServerError, 4), after(ErrorClass::ServerError, 5)), (REOPEN_LATER, RELIST));
@@ -915,7 +944,7 @@ mod tests {
     fn a_streamed_list_falls_back_to_a_list_and_permanently_if_the_server_does_not_support_it() {
         const LIST: (ReflectorState, FailureAction) = (ReflectorState::List, FailureAction::Publish);
         const LIST_FROM_NOW_ON: (ReflectorState, FailureAction) = (ReflectorState::List, FailureAction::StopStreaming);
-        const LATER: (ReflectorState, FailureAction) = (STREAM_LATER, FailureAction::Report);
+        const LATER: (ReflectorState, FailureAction) = (STREAM_LATER, FailureAction::Publish);
         const ASK_NEWEST: (ReflectorState, FailureAction) = (ReflectorState::StreamedList, FailureAction::Publish);
         let after = |input, failures: u32, may_repeat| {
             let case = Case { failures: failures - 1, may_repeat, ..Case::new(ReflectorState::StreamedList, input) };

@@ -414,36 +414,69 @@ async fn a_history_change_fails_waits_for_versions() {
     world.stop().await;
 }
 
-/// All caches equal the server in the end.
+/// P1: the client, or a proxy, stands still while the server is restored. No request fails.
 #[tokio::test(start_paused = true)]
-async fn at_most_four_informers_check_the_history_at_the_same_time() {
-    let server = ApiServer::new();
-    for number in 0..20 {
-        server.put("configmaps", json!({"metadata": {"namespace": format!("n{number}"), "name": "a"}})).unwrap();
+async fn a_restore_is_noticed_although_no_request_fails() {
+    for (pause, holds) in [(0.0, true), (9.0, true), (0.0, false), (30.0, false)] {
+        let world = World::new(false).await;
+        let backup = world.server.backup();
+        world.change("lost").await;
+        let before = world.server.version();
+        if holds {
+            // A proxy holds new connections.
+            world.server.inject(On::watch(), Fault::Delay(Duration::from_secs_f64(pause + 0.5)));
+        }
+        world.server.restore(&backup);
+        while world.server.version() <= before {
+            world.change_silently(&format!("passed-{}", world.server.version()));
+        }
+        sleep_seconds(pause).await;
+        world.server.clear_faults();
+
+        sleep_seconds(10.0).await;
+
+        assert_eq!(world.cached(), world.served(), "{pause} {holds}");
+        assert_eq!(world.history_changes(), [1; 3], "{pause} {holds}");
+        world.stop().await;
     }
+}
+
+/// All watches break at the same time, 1,000 times, while objects are written.
+#[tokio::test(start_paused = true)]
+async fn a_hundred_informers_whose_connections_break_every_minute_send_four_lookups_a_minute_and_never_list_again() {
+    const INFORMERS: usize = 100;
+    let server = ApiServer::new();
+    let write = |number: usize| {
+        let name = json!({"namespace": format!("n{}", number % INFORMERS), "name": format!("a{}", number % 7)});
+        server.put("configmaps", json!({"metadata": name, "data": {"number": number.to_string()}})).unwrap();
+    };
+    (0..INFORMERS).for_each(write);
     let factory = SharedInformerFactory::new(client(&server));
     let leaks = Leaks::watch();
-    for number in 0..20 {
+    for number in 0..INFORMERS {
         factory.request::<ConfigMap>().in_namespace(format!("n{number}")).informer().unwrap();
     }
     factory.start();
     factory.synced().await.unwrap();
-    server.wait_for_watches("configmaps", 20).await;
-    server.inject(On::list(), Fault::Delay(Duration::from_secs(1)));
-    server.clear_requests();
+    server.wait_for_watches("configmaps", INFORMERS).await;
 
-    let outage = server.inject(On::any(), Fault::Refuse);
-    server.cut_all_watches();
-    sleep_seconds(2.0).await;
-    server.remove_fault(outage);
-    sleep_seconds(60.0).await;
+    for round in 0..10 {
+        // Half of the informers receive an event. The others have nothing by which they could recognise the history.
+        (0..INFORMERS / 2).for_each(|number| write(round * 37 + number));
+        sleep_seconds(59.0).await;
+        server.clear_requests();
+        server.cut_all_watches();
+        (0..INFORMERS / 2).for_each(|number| write(round * 37 + number));
+        sleep_seconds(1.0).await;
 
-    let lookups: Vec<_> = server.requests().into_iter().filter(is_lookup).filter(|one| one.faults.len() == 1).collect();
-    assert!(lookups.len() >= 20, "{}", lookups.len());
-    for lookup in &lookups {
-        let at_once = lookups.iter().filter(|other| other.at <= lookup.at && lookup.at - other.at < SECOND).count();
-        assert!(at_once <= 4, "{at_once} at {:?}", lookup.at);
+        let requests = server.requests();
+        let lookups = requests.iter().filter(|request| is_lookup(request)).count();
+        assert!(lookups <= 4, "round {round}: {lookups} lookups");
+        assert_eq!(server.open_watches("configmaps"), INFORMERS, "round {round}");
+        let lists = requests.iter().filter(|request| request.verb == Verb::WatchList || request.verb == Verb::List);
+        assert_eq!(lists.count(), lookups, "round {round}: nothing is listed");
     }
-    assert_eq!(server.open_watches("configmaps"), 20);
+    let changes = factory.status().iter().map(|status| status.source.history_changes).sum::<u64>();
+    assert_eq!(changes, 0, "1,000 checked reconnects");
     stop_factory(&factory, &leaks).await;
 }

@@ -187,17 +187,82 @@ async fn requests_that_a_starting_server_refuses_are_retried_within_two_seconds(
 
 /// P10: the short delays apply only after an outage.
 #[tokio::test(start_paused = true)]
-async fn without_an_outage_the_delays_for_an_overloaded_server_grow() {
+async fn while_the_server_refuses_all_requests_one_informer_of_a_client_asks_every_second_and_less_often_after_a_minute()
+ {
+    for code in [401, 429, 503] {
+        let client = Client::new().await;
+        client.server.inject(On::any(), Fault::status(code));
+        client.server.cut_all_watches();
+        let mut asked_within = async |seconds| {
+            client.server.clear_requests();
+            sleep_seconds(seconds).await;
+            client.server.requests().len()
+        };
+
+        let (first, later) = (asked_within(60.0).await, asked_within(600.0).await);
+
+        let others = 8 * NAMESPACES;
+        assert!(
+            (30..75 + others).contains(&first),
+            "{code}: {first}: one every 0.8 to 2 s, and a few of each other one"
+        );
+        assert!(later < 60 * NAMESPACES, "{code}: {later} in ten minutes");
+        client.server.clear_faults();
+        client.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_caches_equal_the_server_within_five_seconds_after_a_minute_of_refusals() {
+    for code in [401, 403, 429, 500, 503] {
+        for verb in [On::any(), On::watch()] {
+            let client = Client::new().await;
+            let refusal = client.server.inject(verb.clone(), Fault::status(code));
+            client.server.cut_all_watches();
+            sleep_seconds(60.0).await;
+            client.change();
+            client.server.remove_fault(refusal);
+
+            let took = client.caught_up().await;
+
+            assert!(took <= 5 * SECOND, "{took:?}: {code} for {verb:?}");
+            client.stop().await;
+        }
+    }
+}
+
+/// A list is requested at most once a minute while watches are refused.
+#[tokio::test(start_paused = true)]
+async fn while_only_watches_are_forbidden_each_informer_lists_once_a_minute() {
+    let client = Client::new().await;
+    client.server.inject(On::watch(), Fault::status(403));
+    client.server.cut_all_watches();
+    client.server.clear_requests();
+
+    sleep_seconds(190.0).await;
+
+    let lists = full_lists(&client.server, "configmaps");
+    assert!((2 * NAMESPACES..=4 * NAMESPACES).contains(&lists), "{lists}");
+    client.change();
+    sleep_seconds(90.0).await;
+    assert!(client.caught_up().await < SECOND, "the lists keep the caches at most a minute behind");
+    client.server.clear_faults();
+    client.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_retry_after_of_an_overloaded_server_is_obeyed_by_all_informers() {
     let client = Client::new().await;
     client.server.clear_requests();
-    client.server.inject(On::any(), Fault::status(429));
+    let begun = Instant::now();
+    client.server.inject(On::any().times(NAMESPACES), Fault::Status { code: 429, retry_after: Some(20) });
     client.server.cut_all_watches();
+    client.change();
 
-    sleep_seconds(60.0).await;
+    client.caught_up().await;
 
-    let asked = client.server.requests().len();
-    assert!(asked <= 8 * NAMESPACES, "{asked}");
-    client.server.clear_faults();
+    assert!(begun.elapsed() >= 20 * SECOND, "{:?}", begun.elapsed());
+    assert!(client.server.requests().len() <= 6 * NAMESPACES, "{}", client.server.requests().len());
     client.stop().await;
 }
 

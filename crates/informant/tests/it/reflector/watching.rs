@@ -127,7 +127,7 @@ async fn a_refused_watch_is_resumed_at_the_same_version_and_not_reported_within_
 async fn the_default_backoff_adds_jitter_of_up_to_the_delay() {
     let source = source_listed_at_10();
     for _ in 0..3 {
-        source.on_watch(ScriptedWatch::fails(status_error(503, "ServiceUnavailable")));
+        source.on_watch(ScriptedWatch::new().breaks(status_error(429, "TooManyRequests")));
     }
     let running = run_with(&source, |builder| builder.backoff(Backoff::default()));
     sleep_seconds(12.0).await;
@@ -142,7 +142,7 @@ async fn the_default_backoff_adds_jitter_of_up_to_the_delay() {
 
 /// HC-24: RE-40, RE-38, RE-04
 #[tokio::test(start_paused = true)]
-async fn status_429_of_a_watch_delays_it_with_backoff_and_leads_to_no_relist() {
+async fn status_429_of_a_watch_delays_it_and_leads_to_no_relist() {
     let source = source_listed_at_10();
     for _ in 0..5 {
         source.on_watch(ScriptedWatch::fails(status_error(429, "TooManyRequests")));
@@ -156,10 +156,10 @@ async fn status_429_of_a_watch_delays_it_with_backoff_and_leads_to_no_relist() {
     assert_eq!(source.requests()[1..], watches);
     assert_eq!(
         seconds_between_requests(&source),
-        [0.0, 0.8, 1.6, 3.2, 6.4, 12.8, 0.8],
+        [0.0, 0.8, 1.3, 1.3, 1.3, 1.3, 0.8],
         "the last watch delivered an event, which resets the backoff"
     );
-    assert_eq!(running.errors().len(), 1, "only the outage of 25 seconds is reported");
+    assert_eq!(running.errors().len(), 1, "only the first outage lasts for three seconds");
     running.stop().await;
 }
 
@@ -212,10 +212,7 @@ async fn status_410_to_a_watch_request_leads_to_a_relist() {
     sleep_seconds(1.0).await;
 
     assert_eq!(source.requests(), ["L(0, 500)", "W(10)", "L(10, no limit)", "W(20)"]);
-    assert_eq!(
-        running.errors(),
-        ["opening a watch of objects failed: the server answered: the scripted status (Expired, 410)"]
-    );
+    assert!(running.errors().is_empty(), "the watch works again within three seconds");
     running.stop().await;
 }
 
@@ -290,17 +287,17 @@ async fn a_watch_resumes_at_its_version_after_a_lost_connection() {
 
 /// P1: lists may still work where watches fail.
 #[tokio::test(start_paused = true)]
-async fn five_failed_watches_in_a_row_lead_to_a_relist() {
+async fn refused_watches_in_a_row_lead_to_a_relist_once_a_minute() {
     let source = source_listed_at_10();
-    for _ in 0..5 {
+    for _ in 0..50 {
         source.on_watch(ScriptedWatch::fails(status_error(503, "ServiceUnavailable")));
     }
     source.on_list(list("20", &[]));
     source.on_watch(open_watch());
     let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
-    sleep_seconds(60.0).await;
+    sleep_seconds(70.0).await;
 
-    assert_eq!(source.requests()[5..], ["W(10)", "L(10, no limit)", "W(20)"]);
+    assert_eq!(source.requests()[50..], ["W(10)", "L(10, no limit)", "W(20)"]);
     assert_eq!(running.errors().len(), 1);
     running.stop().await;
 }

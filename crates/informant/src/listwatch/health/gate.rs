@@ -1,0 +1,247 @@
+//! Lets one reflector retry a request that fails for several of them.
+//!
+//! - **In:** the failures and successes of the reflectors' requests.
+//! - **Out:** when each reflector may retry.
+//! - **Knows nothing of:** the requests, and why they fail.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::{Either, select};
+use parking_lot::Mutex;
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, sleep_until},
+};
+
+/// A gate is closed while requests fail. One reflector, the prober, retries; the others wait until a request succeeds.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    state: Mutex<GateState>,
+    /// Notified when the gate opens, and when the prober is dropped.
+    changed: Notify,
+}
+
+/// The state of a gate. It has no lock and no clock: its callers lock it, and pass the time.
+#[derive(Debug, Default)]
+struct GateState {
+    /// `None` while the gate is open.
+    closed_since: Option<Instant>,
+    /// When a request of any reflector last succeeded.
+    last_success: Option<Instant>,
+    has_prober: bool,
+    /// True if requests of several reflectors have failed since the last success.
+    has_failed_several: bool,
+}
+
+/// What a reflector does at a gate.
+#[derive(Debug, PartialEq, Eq)]
+enum Role {
+    /// It retries soon.
+    Probe,
+    /// It waits until the prober succeeds.
+    Wait,
+    /// The gate is open.
+    Proceed,
+}
+
+/// The role of the one reflector that retries. When it is dropped, another reflector takes the role.
+#[derive(Debug)]
+pub(crate) struct Prober {
+    gate: Arc<Gate>,
+}
+
+/// How long to wait before an attempt at a closed gate.
+pub(crate) struct RetryDelays {
+    /// The delay of the prober.
+    pub(crate) probe: Duration,
+    /// The delay of all other reflectors, if the prober does not succeed before.
+    pub(crate) other: Duration,
+    /// The delay of all other reflectors after the prober has succeeded.
+    pub(crate) spread: Duration,
+    /// The least delay, which the server asked for.
+    pub(crate) least: Duration,
+}
+
+impl Gate {
+    /// Notes that a request failed, of the reflector that has this role. Returns how long the gate has been closed.
+    pub(crate) fn close(self: &Arc<Self>, now: Instant, prober: &mut Option<Prober>) -> Duration {
+        // A reflector waits at one gate at a time.
+        prober.take_if(|prober| !Arc::ptr_eq(&prober.gate, self));
+        self.state.lock().close(now, prober.is_some())
+    }
+
+    /// Notes that a request succeeded.
+    pub(crate) fn open(self: &Arc<Self>, now: Instant, prober: &mut Option<Prober>) {
+        let was_closed = self.state.lock().open(now);
+        prober.take_if(|prober| Arc::ptr_eq(&prober.gate, self));
+        if was_closed {
+            self.changed.notify_waiters();
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.state.lock().closed_since.is_none()
+    }
+
+    /// Returns true if a request of another reflector has succeeded since the time `since`, and none has failed after that.
+    pub(crate) fn is_open_for_others_since(&self, since: Instant) -> bool {
+        self.state.lock().is_open_for_others_since(since)
+    }
+
+    /// Waits before the next attempt: the prober waits a short time, the others wait until the prober succeeds.
+    ///
+    /// Cancel safe.
+    pub(crate) async fn wait(self: &Arc<Self>, prober: &mut Option<Prober>, waits: RetryDelays) {
+        let now = Instant::now();
+        let (deadline, earliest) = (now + waits.other.max(waits.least), now + waits.least);
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let role = self.state.lock().role(prober.is_some());
+            match role {
+                Role::Probe => {
+                    prober.get_or_insert_with(|| Prober { gate: Arc::clone(self) });
+                    return sleep(waits.probe.max(waits.least)).await;
+                }
+                Role::Proceed => return sleep_until(earliest.max(Instant::now() + waits.spread)).await,
+                Role::Wait => match select(std::pin::pin!(sleep_until(deadline)), changed).await {
+                    Either::Left(_) => return,
+                    Either::Right(_) => {}
+                },
+            }
+        }
+    }
+}
+
+impl GateState {
+    fn close(&mut self, now: Instant, is_prober: bool) -> Duration {
+        self.has_failed_several |= self.has_prober && !is_prober;
+        now - *self.closed_since.get_or_insert(now)
+    }
+
+    /// Returns true if the gate was closed.
+    fn open(&mut self, now: Instant) -> bool {
+        (self.last_success, self.has_failed_several) = (Some(now), false);
+        self.closed_since.take().is_some()
+    }
+
+    fn is_open_for_others_since(&self, since: Instant) -> bool {
+        !self.has_failed_several && self.last_success.is_some_and(|last| last > since)
+    }
+
+    fn role(&mut self, is_prober: bool) -> Role {
+        match (self.closed_since, is_prober || !self.has_prober) {
+            (None, _) => Role::Proceed,
+            (Some(_), true) => {
+                self.has_prober = true;
+                Role::Probe
+            }
+            (Some(_), false) => Role::Wait,
+        }
+    }
+}
+
+impl Drop for Prober {
+    fn drop(&mut self) {
+        self.gate.state.lock().has_prober = false;
+        self.gate.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn waits() -> RetryDelays {
+        RetryDelays { probe: SECOND, other: 30 * SECOND, spread: 2 * SECOND, least: Duration::ZERO }
+    }
+
+    fn closed(now: Instant) -> Arc<Gate> {
+        let gate = Arc::<Gate>::default();
+        gate.close(now, &mut None);
+        gate
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_reflector_probes_and_the_others_follow_when_it_succeeds() {
+        let begun = Instant::now();
+        let gate = closed(begun);
+        let (mut first, mut second) = (None, None);
+
+        gate.wait(&mut first, waits()).await;
+        assert_eq!(begun.elapsed(), SECOND);
+        let mut other = Box::pin(gate.wait(&mut second, waits()));
+        assert!(other.as_mut().now_or_never().is_none());
+        tokio::time::advance(10 * SECOND).await;
+        assert!(other.as_mut().now_or_never().is_none(), "it waits for the prober");
+
+        gate.open(Instant::now(), &mut first);
+        other.await;
+        assert_eq!(begun.elapsed(), 13 * SECOND, "two seconds after the prober succeeded");
+        assert!(first.is_none() && second.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_reflector_probes_when_the_first_one_is_gone() {
+        let begun = Instant::now();
+        let gate = closed(begun);
+        let (mut first, mut second) = (None, None);
+        gate.wait(&mut first, waits()).await;
+        let mut other = Box::pin(gate.wait(&mut second, waits()));
+        assert!(other.as_mut().now_or_never().is_none());
+
+        drop(first);
+        other.await;
+
+        assert_eq!(begun.elapsed(), 2 * SECOND);
+        assert!(second.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn other_reflectors_try_after_their_own_delay_if_the_prober_hangs() {
+        let begun = Instant::now();
+        let gate = closed(begun);
+        let (mut first, mut second) = (None, None);
+        gate.wait(&mut first, waits()).await;
+
+        gate.wait(&mut second, waits()).await;
+
+        assert_eq!(begun.elapsed(), 31 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_reflector_tries_before_the_delay_that_the_server_asked_for() {
+        let begun = Instant::now();
+        let gate = closed(begun);
+        let patient = || RetryDelays { least: 10 * SECOND, ..waits() };
+        let (mut first, mut second) = (None, None);
+
+        gate.wait(&mut first, patient()).await;
+        assert_eq!(begun.elapsed(), 10 * SECOND);
+        let mut other = Box::pin(gate.wait(&mut second, patient()));
+        assert!(other.as_mut().now_or_never().is_none());
+        gate.open(Instant::now(), &mut first);
+        other.await;
+        assert_eq!(begun.elapsed(), 20 * SECOND, "although the prober succeeded at once");
+    }
+
+    #[test]
+    fn a_failure_is_a_reflectors_own_only_if_another_one_succeeded_and_none_has_failed_since() {
+        let begun = Instant::now();
+        let at = |seconds: u32| begun + seconds * SECOND;
+        let mut state = GateState::default();
+        state.close(at(1), false);
+        assert_eq!(state.role(false), Role::Probe);
+        assert!(!state.is_open_for_others_since(at(1)));
+
+        state.open(at(2));
+        state.close(at(3), true);
+        assert!(state.is_open_for_others_since(at(1)));
+        state.close(at(4), false);
+        assert!(!state.is_open_for_others_since(at(1)), "another reflector failed after the success");
+    }
+}

@@ -1,0 +1,174 @@
+//! State that the reflectors of one client share about its server: whether it answers, and whether its history changed.
+//!
+//! - **In:** the outcome of each reflector's requests.
+//! - **Out:** when each reflector may retry ([`gate`]); what is known of the server's history ([`storage`]).
+//! - **Knows nothing of:** how lists, watches and checks are done.
+
+mod gate;
+mod storage;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use tokio::{
+    sync::{Semaphore, SemaphorePermit, watch},
+    time::{Instant, timeout},
+};
+
+pub(crate) use self::{
+    gate::{Gate, Prober, RetryDelays},
+    storage::{SHORTEST_RESTORE, Storage, covers},
+};
+
+/// State that the reflectors of one client share about its server. Cheap to clone; all clones share one state.
+///
+/// - While the server cannot be reached or answers every request with an error, one reflector retries about every second. When it succeeds, the
+///   others follow within two seconds. At most four list at a time after an outage; a reflector that has waited 5 s proceeds as well.
+/// - After an outage, one reflector checks the server's history for all kinds that the server keeps in the same storage.
+/// - When one reflector finds that the server's history changed, all of them list again.
+///
+/// All informers of a [factory](crate::SharedInformerFactory) share one `ServerHealth`. Without a factory, pass the same one to all informers that
+/// share a client.
+#[derive(Clone, Default)]
+pub struct ServerHealth {
+    shared: Arc<HealthState>,
+}
+
+struct HealthState {
+    /// Closed while requests do not reach the server.
+    reach: Arc<Gate>,
+    /// Closed while the server refuses all requests of the client (401, 429).
+    acceptance: Arc<Gate>,
+    storages: Mutex<HashMap<String, Arc<Storage>>>,
+    history_changes: watch::Sender<u64>,
+    lists: Semaphore,
+    /// When the health was created, from which `last_byte` counts.
+    created: Instant,
+    /// When a watch of any reflector last received a byte, in milliseconds.
+    last_byte: AtomicU64,
+}
+
+/// How many reflectors list after an outage at the same time.
+const AT_ONCE: usize = 4;
+
+/// How long a reflector waits for a permit to list. Four requests that hang must not block all reflectors.
+const LONGEST_PERMIT_WAIT: Duration = Duration::from_secs(5);
+
+impl ServerHealth {
+    /// Creates the shared state for a server that counts as reachable.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns the gate that is closed while requests do not reach the server.
+    pub(crate) fn reach(&self) -> &Arc<Gate> {
+        &self.shared.reach
+    }
+
+    /// Returns the gate that is closed while the server refuses all requests of the client.
+    pub(crate) fn acceptance(&self) -> &Arc<Gate> {
+        &self.shared.acceptance
+    }
+
+    /// Returns the state of a storage.
+    pub(crate) fn storage(&self, name: &str) -> Arc<Storage> {
+        Arc::clone(self.shared.storages.lock().entry_ref(name).or_default())
+    }
+
+    /// Notes that a watch received a byte.
+    pub(crate) fn note_byte(&self, now: Instant) {
+        let millis = now.saturating_duration_since(self.shared.created).as_millis();
+        self.shared.last_byte.fetch_max(millis.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Returns when a watch of any reflector last received a byte.
+    pub(crate) fn last_byte(&self) -> Instant {
+        self.shared.created + Duration::from_millis(self.shared.last_byte.load(Ordering::Relaxed))
+    }
+
+    /// Waits for one of four permits to list on a server that is starting; `None` after five seconds, and at once if the server is not starting.
+    pub(crate) async fn list_permit(&self, is_starting: bool) -> Option<SemaphorePermit<'_>> {
+        match is_starting {
+            true => timeout(LONGEST_PERMIT_WAIT, self.shared.lists.acquire()).await.ok()?.ok(),
+            false => None,
+        }
+    }
+
+    /// Returns a receiver of the number of history changes.
+    pub(crate) fn history_changes(&self) -> watch::Receiver<u64> {
+        self.shared.history_changes.subscribe()
+    }
+
+    /// Notes a history change that a reflector found. `seen` is the number of changes that the reflector knew of: if the count is
+    /// higher by now, another reflector has found the same change. Returns the number of changes.
+    pub(crate) fn note_history_change(&self, seen: u64) -> u64 {
+        let mut count = seen;
+        self.shared.history_changes.send_if_modified(|changes| {
+            let is_new = *changes == seen;
+            *changes += u64::from(is_new);
+            count = *changes;
+            is_new
+        });
+        count
+    }
+}
+
+impl Default for HealthState {
+    fn default() -> Self {
+        Self {
+            reach: Arc::default(),
+            acceptance: Arc::default(),
+            storages: Mutex::default(),
+            history_changes: watch::Sender::new(0),
+            lists: Semaphore::new(AT_ONCE),
+            created: Instant::now(),
+            last_byte: AtomicU64::new(0),
+        }
+    }
+}
+
+impl fmt::Debug for ServerHealth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerHealth")
+            .field("is_reachable", &self.shared.reach.is_open())
+            .field("history_changes", &*self.shared.history_changes.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_history_change_that_two_reflectors_find_is_counted_once() {
+        let health = ServerHealth::new();
+        assert_eq!((health.note_history_change(0), health.note_history_change(0)), (1, 1));
+        assert_eq!(health.note_history_change(1), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn four_lists_run_at_once_after_an_outage_and_any_number_at_other_times() {
+        let health = ServerHealth::new();
+        assert!(health.list_permit(false).await.is_none(), "no permit is needed");
+
+        let mut permits = Vec::new();
+        for _ in 0..4 {
+            permits.push(health.list_permit(true).await.expect("a permit is free"));
+        }
+        let mut fifth = std::pin::pin!(health.list_permit(true));
+        assert!(fifth.as_mut().now_or_never().is_none());
+        permits.pop();
+        assert!(fifth.await.is_some());
+    }
+}

@@ -1,0 +1,164 @@
+//! What the reflectors of one client know of one storage of the server.
+//!
+//! - **In:** the newest event of each reflector whose watch ended; the answers about the storage's history.
+//! - **Out:** the event to ask for; an earlier answer that another reflector can use.
+//! - **Knows nothing of:** how a storage is asked, and what follows from the answer.
+//!
+//! All kinds of one storage have one history, so one question answers for all of them. If the storage has the event of version V, it has
+//! everything up to V. So it has everything that a reflector received, if the newest of that is not newer than V.
+
+use std::{cmp::Ordering, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::{
+    sync::MutexGuard,
+    time::{Instant, timeout},
+};
+
+use super::gate::Gate;
+use crate::{ResourceVersion, listwatch::witness::Witness};
+
+/// The shared knowledge of one storage.
+#[derive(Default)]
+pub(crate) struct Storage {
+    /// Closed while the storage's requests fail (5xx).
+    pub(crate) gate: Arc<Gate>,
+    /// Held while one reflector asks.
+    asking: tokio::sync::Mutex<()>,
+    witness: Mutex<Option<Arc<Witness>>>,
+    proofs: Mutex<Proofs>,
+}
+
+/// The newest answers about the history of a storage.
+#[derive(Debug, Default)]
+struct Proofs {
+    proven: Option<Answer>,
+    newest: Option<Answer>,
+}
+
+/// An answer: the storage has its old history up to `version`, or `version` is its newest one.
+#[derive(Debug, Clone)]
+struct Answer {
+    asked_at: Instant,
+    version: ResourceVersion,
+}
+
+/// How long after a question the storage counts as not restored. A restore of a backup takes longer.
+pub(crate) const SHORTEST_RESTORE: Duration = Duration::from_secs(2);
+
+/// How long a reflector waits for the answer to another one.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+impl Storage {
+    /// Waits until no other reflector asks; `None` after five seconds.
+    pub(crate) async fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        timeout(LONGEST_WAIT, self.asking.lock()).await.ok()
+    }
+
+    /// Stores a witness if it is the newest one.
+    pub(crate) fn offer(&self, witness: &Arc<Witness>) {
+        let replaced = {
+            let mut best = self.witness.lock();
+            let is_better = best.as_ref().is_none_or(|best| {
+                best.history < witness.history
+                    || (best.history == witness.history
+                        && best.version().compare(witness.version()) == Ok(Ordering::Less))
+            });
+            if is_better { best.replace(Arc::clone(witness)) } else { None }
+        };
+        // Dropped without the lock: a source is users' code.
+        drop(replaced);
+    }
+
+    /// Returns the newest witness of a history.
+    pub(crate) fn witness(&self, history: u64) -> Option<Arc<Witness>> {
+        self.witness.lock().clone().filter(|witness| witness.history == history)
+    }
+
+    /// Notes that the storage, when it was asked, had its old history up to the version `proven`, and that its newest version was `newest`.
+    pub(crate) fn note_answer(&self, asked_at: Instant, proven: Option<ResourceVersion>, newest: ResourceVersion) {
+        let mut proofs = self.proofs.lock();
+        if let Some(version) = proven {
+            proofs.proven = Some(Answer { asked_at, version });
+        }
+        proofs.newest = Some(Answer { asked_at, version: newest });
+    }
+
+    /// Returns the version up to which the storage has its old history, if that covers `content`. See [`Answer::counts_for`] for the times.
+    pub(crate) fn proven(
+        &self,
+        content: &ResourceVersion,
+        lost_at: Instant,
+        opened_at: Instant,
+    ) -> Option<ResourceVersion> {
+        let proofs = self.proofs.lock();
+        let proven = proofs.proven.as_ref().filter(|answer| answer.counts_for(lost_at, opened_at))?;
+        covers(&proven.version, content).then(|| proven.version.clone())
+    }
+
+    /// Returns the newest version of the storage.
+    pub(crate) fn newest(&self, lost_at: Instant, opened_at: Instant) -> Option<ResourceVersion> {
+        let proofs = self.proofs.lock();
+        proofs
+            .newest
+            .as_ref()
+            .filter(|answer| answer.counts_for(lost_at, opened_at))
+            .map(|answer| answer.version.clone())
+    }
+
+    /// Forgets all answers, because the history changed.
+    pub(crate) fn forget_answers(&self) {
+        *self.proofs.lock() = Proofs::default();
+    }
+}
+
+/// Returns true if a storage that has the event of version `proven` has everything up to `content`.
+pub(crate) fn covers(proven: &ResourceVersion, content: &ResourceVersion) -> bool {
+    proven == content || matches!(content.compare(proven), Ok(Ordering::Less | Ordering::Equal))
+}
+
+impl Answer {
+    /// Returns true if the answer counts for a watch that was lost and opened again at these times: it was asked for after the watch was lost, and the watch
+    /// was opened before a restore could have followed the question.
+    fn counts_for(&self, lost_at: Instant, opened_at: Instant) -> bool {
+        lost_at <= self.asked_at && opened_at <= self.asked_at + SHORTEST_RESTORE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn an_answer_counts_for_watches_that_were_lost_before_the_question_and_opened_within_two_seconds_after_it() {
+        let begun = Instant::now();
+        let at = |seconds: u32| begun + seconds * SECOND;
+        let storage = Storage::default();
+        storage.note_answer(at(10), Some("100".into()), "120".into());
+
+        let table = [(10, 5, true), (9, 12, true), (11, 12, false), (9, 13, false)];
+        for (lost, opened, counts) in table {
+            assert_eq!(storage.proven(&"100".into(), at(lost), at(opened)).is_some(), counts, "{lost} {opened}");
+            assert_eq!(storage.newest(at(lost), at(opened)).is_some(), counts, "{lost} {opened}");
+        }
+    }
+
+    #[test]
+    fn an_answer_covers_content_that_is_not_newer_than_the_proven_version() {
+        let now = Instant::now();
+        let storage = Storage::default();
+        storage.note_answer(now, Some("100".into()), "120".into());
+        for (content, is_covered) in [("99", true), ("100", true), ("101", false), ("v1", false)] {
+            let proven = storage.proven(&content.into(), now, now);
+            assert_eq!(proven, is_covered.then(|| "100".into()), "{content}");
+        }
+        storage.note_answer(now, None, "130".into());
+        assert_eq!(storage.newest(now, now), Some("130".into()));
+        assert_eq!(storage.proven(&"100".into(), now, now), Some("100".into()), "the proof is kept");
+
+        storage.forget_answers();
+        assert_eq!((storage.newest(now, now), storage.proven(&"1".into(), now, now)), (None, None));
+    }
+}
