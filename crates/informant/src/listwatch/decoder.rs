@@ -6,6 +6,8 @@
 
 use std::{any::Any, sync::Arc};
 
+use kube::core::TypeMeta;
+
 use super::{Item, Quarantined, source::ItemContent};
 use crate::{
     Cached, Key, Object,
@@ -34,6 +36,8 @@ pub(super) struct Decoder {
 /// Makes objects of items. It does not hold the scanner, because a scanned item borrows the scanner's buffer.
 struct ObjectMaker {
     decode: Decode,
+    /// The apiVersion and kind that the JSON of an object must not contradict. `None` if the scanner checks the kind, or any kind is accepted.
+    types: Option<TypeMeta>,
     transform: Option<Transform>,
     stamp: Stamp,
     /// The number of objects that were reused from the cache.
@@ -101,11 +105,12 @@ impl Decoder {
     pub(super) fn new(
         scanner: Scanner,
         decode: Decode,
+        types: Option<TypeMeta>,
         transform: Option<Transform>,
         cluster: Option<Arc<str>>,
     ) -> Self {
         let stamp = Stamp { cluster, history: 0, last: None };
-        Self { scanner, objects: ObjectMaker { decode, transform, stamp, reused: 0 } }
+        Self { scanner, objects: ObjectMaker { decode, types, transform, stamp, reused: 0 } }
     }
 
     /// Returns the number of objects that were reused from the cache since the last [`reset_reused`](Self::reset_reused).
@@ -171,7 +176,8 @@ impl ObjectMaker {
             return Ok(same);
         }
         // If the user's `Object::decode` panics, the object is quarantined.
-        let decoded = panics::catch(|| (self.decode)(&raw)).unwrap_or_else(|panic| {
+        let decode = || self.check_types(&raw).and_then(|()| (self.decode)(&raw));
+        let decoded = panics::catch(decode).unwrap_or_else(|panic| {
             let source = panicked(&panic).into();
             Err(DecodeError::Refused { key: raw.identity().key.clone(), source })
         });
@@ -179,6 +185,17 @@ impl ObjectMaker {
             Ok(object) => self.transform(raw.into_cached(object), Some(json)),
             Err(error) => Err(Box::new(Quarantined::new(error, Some(raw.identity()), Some(json)))),
         }
+    }
+
+    /// Refuses an object whose JSON states another kind than that of the object type.
+    fn check_types(&self, raw: &RawObject<'_>) -> Result<(), DecodeError> {
+        let Some(expected) = &self.types else { return Ok(()) };
+        let found = raw.types();
+        let fits = |found: &str, expected: &str| found.is_empty() || found == expected;
+        if fits(&found.api_version, &expected.api_version) && fits(&found.kind, &expected.kind) {
+            return Ok(());
+        }
+        Err(DecodeError::wrong_type(raw.identity().key.clone(), expected, &found.api_version, &found.kind))
     }
 
     /// Makes an object of an item that the source has decoded.

@@ -84,7 +84,8 @@ pub trait ListWatch<O>: Send + Sync + 'static {
         false
     }
 
-    /// Returns the apiVersion and kind that JSON items must have. Default: any.
+    /// Returns the apiVersion and kind that JSON items must have. Default: both empty, which declares no kind; then items whose JSON states
+    /// another kind than that of the [object type](crate::Object::types) are quarantined.
     fn types(&self) -> TypeMeta {
         TypeMeta::default()
     }

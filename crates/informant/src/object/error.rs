@@ -1,5 +1,7 @@
 //! Why the bytes of an object could not be decoded.
 
+use kube::core::TypeMeta;
+
 use crate::{Key, error::OneLine};
 
 /// Why the bytes of an object could not be decoded: which object, at which byte, and what is wrong there.
@@ -127,6 +129,11 @@ pub enum SyntaxProblem {
 }
 
 impl DecodeError {
+    pub(crate) fn wrong_type(key: Key, expected: &TypeMeta, api_version: &str, kind: &str) -> Self {
+        let expected = format!("{}, {}", expected.api_version, expected.kind);
+        Self::WrongType { key, expected, found: format!("{api_version}, {kind}") }
+    }
+
     /// The object that did not decode, if its name could be read.
     pub fn key(&self) -> Option<&Key> {
         match self {

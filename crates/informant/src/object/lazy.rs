@@ -12,6 +12,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
+use kube::core::TypeMeta;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -149,7 +150,7 @@ impl<K: DeserializeOwned + Serialize> Lazy<K> {
     }
 }
 
-impl<K: Send + Sync + 'static> Object for Lazy<K> {
+impl<K: Object> Object for Lazy<K> {
     fn decode(raw: &RawObject<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             json: raw.json().into(),
@@ -157,6 +158,10 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
             key: raw.identity().key.clone(),
             decoded: Mutex::new(Weak::new()),
         })
+    }
+
+    fn types() -> Option<TypeMeta> {
+        K::types()
     }
 }
 

@@ -27,8 +27,9 @@ mod scan; // reads the identity from JSON
 mod value_end; // finds the end of a JSON value that arrives in chunks
 mod walk; // the JSON walker
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{any::Any, borrow::Cow, collections::BTreeMap};
 
+use kube::core::TypeMeta;
 use serde::de::DeserializeOwned;
 
 pub use cached::Cached;
@@ -81,6 +82,14 @@ pub trait Object: Send + Sync + Sized + 'static {
     ///
     /// When the JSON is not an object of this kind. The object is then quarantined and reported; other objects are not affected.
     fn decode(raw: &RawObject<'_>) -> Result<Self, DecodeError>;
+
+    /// The apiVersion and kind of the objects that this type holds; `None` if they can be of any kind. Default: `None`.
+    ///
+    /// If a source does not declare the [kind](crate::listwatch::ListWatch::types) of its objects, those whose JSON states another one than
+    /// this are quarantined.
+    fn types() -> Option<TypeMeta> {
+        None
+    }
 }
 
 impl<K> Object for K
@@ -89,6 +98,14 @@ where
 {
     fn decode(raw: &RawObject<'_>) -> Result<Self, DecodeError> {
         raw.fields()
+    }
+
+    fn types() -> Option<TypeMeta> {
+        // Exactly the kinds that are known at compile time have the dynamic type `()`.
+        let known = (&() as &dyn Any).downcast_ref::<K::DynamicType>()?;
+        let types = || TypeMeta { api_version: K::api_version(known).into(), kind: K::kind(known).into() };
+        // Metadata can be that of any kind.
+        (!K::metadata_api()).then(types)
     }
 }
 

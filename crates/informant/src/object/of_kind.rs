@@ -56,6 +56,10 @@ macro_rules! projection {
             fn decode(raw: &$crate::object::RawObject<'_>) -> ::std::result::Result<Self, $crate::object::DecodeError> {
                 raw.fields()
             }
+
+            fn types() -> ::std::option::Option<$crate::kube::core::TypeMeta> {
+                ::std::option::Option::Some($crate::kube::core::TypeMeta::resource::<$kind>())
+            }
         }
 
         impl $crate::object::OfKind for $object {

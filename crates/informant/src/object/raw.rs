@@ -157,11 +157,7 @@ impl Scanner {
             let types = TypeMeta { api_version: api_version.to_owned(), kind: kind.to_owned() };
             return Ok(Arc::new(self.provenance.of_types(types)));
         }
-        Err(DecodeError::WrongType {
-            key: found.identity.key.clone(),
-            expected: format!("{}, {}", types.api_version, types.kind),
-            found: format!("{api_version}, {kind}"),
-        })
+        Err(DecodeError::wrong_type(found.identity.key.clone(), types, api_version, kind))
     }
 }
 

@@ -11,6 +11,7 @@ use std::{
 use informant::{
     Cached, Lazy, Object,
     object::{DecodeError, Scanner},
+    projection,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{DynamicObject, TypeMeta};
@@ -22,7 +23,7 @@ fn lazy_pod() -> Cached<Lazy<Pod>> {
     Scanner::of_kind::<Pod>().scan(POD).unwrap().decode().unwrap()
 }
 
-fn lazy<K: Send + Sync + 'static>(json: &str) -> Cached<Lazy<K>> {
+fn lazy<K: Object>(json: &str) -> Cached<Lazy<K>> {
     Scanner::new(TypeMeta::default()).scan(json.as_bytes()).unwrap().decode().unwrap()
 }
 
@@ -46,6 +47,8 @@ impl<'de> Deserialize<'de> for Counted {
         Ok(Self)
     }
 }
+
+projection!(Counted of Pod);
 
 impl Drop for Counted {
     fn drop(&mut self) {
@@ -117,8 +120,8 @@ struct Peeked<'a> {
 
 #[test]
 fn peek_borrows_strings_without_escapes() {
-    let plain = lazy::<()>(r#"{"metadata":{"name":"a"},"text":"plain"}"#);
-    let escaped = lazy::<()>(r#"{"metadata":{"name":"a"},"text":"a\u003cb"}"#);
+    let plain = lazy::<Pod>(r#"{"metadata":{"name":"a"},"text":"plain"}"#);
+    let escaped = lazy::<Pod>(r#"{"metadata":{"name":"a"},"text":"a\u003cb"}"#);
 
     assert!(matches!(plain.peek::<Peeked<'_>>().unwrap().text, Cow::Borrowed("plain")));
     assert_eq!(escaped.peek::<Peeked<'_>>().unwrap().text, "a<b");
@@ -144,7 +147,7 @@ fn the_error_of_peek_or_get_names_the_object_and_the_field() {
 
 #[test]
 fn peek_fails_on_duplicate_fields_outside_of_the_identity() {
-    let object = lazy::<()>(r#"{"metadata":{"name":"a"},"text":"one","text":"two"}"#);
+    let object = lazy::<Pod>(r#"{"metadata":{"name":"a"},"text":"one","text":"two"}"#);
 
     let error = object.peek::<Peeked<'_>>().map(drop).unwrap_err();
 
@@ -159,12 +162,12 @@ fn labels_of_a_lazy_object_are_read_without_decoding_the_rest() {
 
     assert_eq!(labels.get("tier").map(String::as_str), Some("frontend"));
     assert_eq!(labels.len(), 5);
-    assert!(lazy::<()>(r#"{"metadata":{"name":"a"}}"#).labels().is_empty());
-    assert!(lazy::<()>(r#"{"metadata":{"labels":null,"name":"a"}}"#).labels().is_empty());
+    assert!(lazy::<Pod>(r#"{"metadata":{"name":"a"}}"#).labels().is_empty());
+    assert!(lazy::<Pod>(r#"{"metadata":{"labels":null,"name":"a"}}"#).labels().is_empty());
 }
 
 /// A lazy object that is not in a cache yet and can be edited.
-fn editable<K: Send + Sync + 'static>(json: &[u8]) -> Lazy<K> {
+fn editable<K: Object>(json: &[u8]) -> Lazy<K> {
     Lazy::decode(&Scanner::new(TypeMeta::default()).scan(json).unwrap()).unwrap()
 }
 

@@ -212,9 +212,10 @@ impl Reflector {
     }
 }
 
-/// Refuses the whole list if an item is of another kind.
+/// Refuses the whole list if an item is of another kind than the source declares. Such an item has no key.
 fn of_our_kind(decoded: DecodeResult) -> Result<DecodeResult, SourceError> {
     if let Err(bad) = &decoded
+        && bad.key.is_none()
         && let DecodeError::WrongType { expected, found, .. } = &*bad.error
     {
         return Err(SourceError::WrongList { expected: expected.clone(), found: found.clone() });

@@ -20,6 +20,7 @@ mod watch;
 use std::{fmt, marker::PhantomData, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::select;
+use kube::core::TypeMeta;
 use tokio::{sync::watch::Receiver, time::Instant};
 
 use self::{report::Reporter, status::StatusBoard};
@@ -87,6 +88,8 @@ pub struct ReflectorBuilder<O> {
 pub(crate) struct ReflectorSettings {
     source: Arc<dyn DynSource>,
     decode: Decode,
+    /// The apiVersion and kind of the object type; `None` for any.
+    types: Option<TypeMeta>,
     transform: Option<Transform>,
     keeps_managed_fields: bool,
     pub(crate) cut: Vec<FieldPath>,
@@ -126,12 +129,12 @@ impl Reflector {
     /// A [`KubeSource`](super::KubeSource) fits every object type `O`, which is inferred from the destination or given explicitly:
     /// `Reflector::builder::<Pod>(source)`.
     pub fn builder<O: Object>(source: impl ListWatch<O>) -> ReflectorBuilder<O> {
-        ReflectorBuilder::new(source, decode_as::<O>)
+        ReflectorBuilder::new(source, decode_as::<O>, O::types())
     }
 
     /// Returns a builder for a reflector of a source of [decoded objects](super::Item::new), which can be of any type.
     pub fn of_decoded_objects<O: Send + Sync + 'static>(source: impl ListWatch<O>) -> ReflectorBuilder<O> {
-        ReflectorBuilder::new(source, decode_nothing)
+        ReflectorBuilder::new(source, decode_nothing, None)
     }
 
     /// Returns a handle to the status and the quarantine, for use while the reflector runs.
@@ -155,8 +158,8 @@ impl Reflector {
 }
 
 impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
-    fn new(source: impl ListWatch<O>, decode: Decode) -> Self {
-        Self::from_any(ReflectorSettings::new(source.erase(), decode))
+    fn new(source: impl ListWatch<O>, decode: Decode, types: Option<TypeMeta>) -> Self {
+        Self::from_any(ReflectorSettings::new(source.erase(), decode, types))
     }
 
     /// Reuses objects of the consumer's cache: a listed object with the uid and version of the cached object is not decoded again, which makes
@@ -331,10 +334,11 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 }
 
 impl ReflectorSettings {
-    fn new(source: AnySource, decode: Decode) -> Self {
+    fn new(source: AnySource, decode: Decode, types: Option<TypeMeta>) -> Self {
         Self {
             source: source.0,
             decode,
+            types,
             transform: None,
             keeps_managed_fields: false,
             cut: Vec::new(),
@@ -402,11 +406,13 @@ impl ReflectorSettings {
     /// Creates the reflector.
     pub(crate) fn build(mut self, destination: Box<dyn Destination<Erased>>) -> Reflector {
         let (scanner, cluster) = (self.scanner(), self.source.cluster());
+        // The scanner checks the kind that the source declares; an object type may differ from it on purpose.
+        let types = self.types.take().filter(|_| self.source.types() == TypeMeta::default());
         let resource: Arc<str> = self.source.name().into();
         let history_changes = self.health.history_changes();
         let history_changes_seen = *history_changes.borrow();
         Reflector {
-            decoder: Decoder::new(scanner, self.decode, self.transform.take(), cluster),
+            decoder: Decoder::new(scanner, self.decode, types, self.transform.take(), cluster),
             destination,
             quarantine: Quarantine::default(),
             status: StatusBoard::default(),

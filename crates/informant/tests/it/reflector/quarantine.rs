@@ -9,11 +9,13 @@ use std::{
 };
 
 use informant::{
-    Cached, Lazy,
-    listwatch::{Reflector, ReflectorBuilder},
+    Cached, Lazy, Object,
+    listwatch::{Reflector, ReflectorBuilder, ScriptedList, ScriptedSource, ScriptedWatch},
+    projection,
 };
 use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::json;
 
 use super::kube_source::config_maps;
@@ -269,5 +271,50 @@ async fn a_relist_reuses_known_objects_of_the_same_version_instead_of_decoding_t
         assert!(Cached::ptr_eq(&before, &running.recorder.object("shop/same").unwrap()));
         assert_eq!(count.load(Ordering::SeqCst), 3, "two objects in the first list, then the one that changed");
         running.stop().await;
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct ConfigNames {}
+
+projection!(ConfigNames of ConfigMap);
+
+/// What an informer of a source that declares no kind caches of these objects, and the errors of those that it quarantines.
+async fn received_from_a_source_without_a_kind<O: Object>() -> (Vec<String>, Vec<String>) {
+    let object = |kind: &str, name: &str, version: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "uid": name, "resourceVersion": version}});
+    let untyped = json!({"metadata": {"name": "untyped", "uid": "untyped", "resourceVersion": "3"}});
+    let source = ScriptedSource::<O>::new();
+    let list =
+        ScriptedList::at("10").object(object("ConfigMap", "listed", "1")).object(object("Pod", "listed-pod", "2"));
+    source.on_list(list.object(untyped));
+    let watch = ScriptedWatch::new().added(object("Pod", "watched-pod", "11"));
+    source.on_watch(watch.added(object("ConfigMap", "watched", "12")).stays_open());
+    let running = start(Reflector::builder(source), Recorder::new());
+    running.wait_for_line("Added watched@12").await;
+    let mut errors: Vec<_> = running.handle.quarantined().iter().map(|bad| bad.error.to_string()).collect();
+    errors.sort();
+    (running.stop().await.state(), errors)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_another_kind_is_quarantined_in_every_object_type_if_the_source_declares_no_kind() {
+    let of_another_kind =
+        ["listed-pod: expected v1, ConfigMap, found v1, Pod", "watched-pod: expected v1, ConfigMap, found v1, Pod"];
+    for (objects, errors) in [
+        received_from_a_source_without_a_kind::<ConfigMap>().await,
+        received_from_a_source_without_a_kind::<Lazy<ConfigMap>>().await,
+        received_from_a_source_without_a_kind::<ConfigNames>().await,
+        received_from_a_source_without_a_kind::<Lazy<ConfigNames>>().await,
+    ] {
+        assert_eq!(objects, ["listed@1", "untyped@3", "watched@12"]);
+        assert_eq!(errors, of_another_kind);
+    }
+
+    for (objects, errors) in [
+        received_from_a_source_without_a_kind::<DynamicObject>().await,
+        received_from_a_source_without_a_kind::<Lazy<PartialObjectMeta<ConfigMap>>>().await,
+    ] {
+        assert_eq!(objects.len(), 5, "the type holds objects of any kind");
+        assert!(errors.is_empty(), "{errors:?}");
     }
 }
