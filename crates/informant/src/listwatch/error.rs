@@ -143,6 +143,14 @@ pub enum SourceError {
         source: Arc<crate::object::DecodeError>,
     },
 
+    /// The watch delivered an event of a type that this library does not know, so it may concern any object. The reflector lists again, at most
+    /// once a minute.
+    #[error("an event of the unknown type {event:?}")]
+    UnknownEvent {
+        /// The type of the event.
+        event: String,
+    },
+
     /// The watch delivered an error event without a readable status.
     #[error("the server sent an error event without a status")]
     UnreadableError,
@@ -238,6 +246,7 @@ impl SourceError {
             | Self::WrongList { .. }
             | Self::NoVersion
             | Self::Damaged { .. }
+            | Self::UnknownEvent { .. }
             | Self::UnreadableError
             | Self::ShortWatch { .. }
             | Self::Ended
@@ -269,6 +278,7 @@ impl SourceError {
             Self::WrongList { expected, found } => Self::WrongList { expected: expected.clone(), found: found.clone() },
             Self::NoVersion => Self::NoVersion,
             Self::Damaged { source } => Self::Damaged { source: Arc::clone(source) },
+            Self::UnknownEvent { event } => Self::UnknownEvent { event: event.clone() },
             Self::UnreadableError => Self::UnreadableError,
             Self::ShortWatch { lived } => Self::ShortWatch { lived: *lived },
             Self::Ended => Self::Ended,

@@ -82,6 +82,7 @@ impl Reflector {
         self.anchors = listed.anchors(&version);
         self.offer_witness();
         self.resume.note_accepted_list(asked, &version, is_paged);
+        self.unclear_events.note_accepted_list();
         debug!(informer = %self.resource, rv = %version, count = listed.len(), "listed");
         let (relist, quarantined) = listed.into_relist(version.clone(), history_changed);
         for object in self.quarantine.replace(quarantined, &version) {

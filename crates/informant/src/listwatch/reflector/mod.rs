@@ -32,7 +32,10 @@ use super::{
     frames::DEFAULT_LIMIT,
     health::{Prober, Storage},
     quarantine::Quarantine,
-    rules::{anchors::Anchors, contact::Contact, resume::Resume, state::StateMachine, watchdog::Watchdog},
+    rules::{
+        anchors::Anchors, contact::Contact, resume::Resume, state::StateMachine, unclear::UnclearEvents,
+        watchdog::Watchdog,
+    },
     witness::Witness,
 };
 use crate::{
@@ -59,6 +62,7 @@ pub struct Reflector {
     resume: Resume,
     contact: Contact,
     watchdog: Watchdog,
+    unclear_events: UnclearEvents,
     /// The newest events, by which the server's history is recognised.
     anchors: Anchors,
     /// How many changes of the server's history the reflectors of this client have found.
@@ -421,6 +425,7 @@ impl ReflectorSettings {
             resume: Resume::new(self.page_size),
             contact: Contact::new(Instant::now()),
             watchdog: Watchdog::default(),
+            unclear_events: UnclearEvents::default(),
             anchors: Anchors::default(),
             history_changes_seen,
             history_changes,

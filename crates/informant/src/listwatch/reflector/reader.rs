@@ -57,11 +57,8 @@ pub(super) enum DecodedEvent {
         version: ResourceVersion,
         ends_initial_events: bool,
     },
-    /// An event of an unknown type. Only its version is used.
-    Unknown {
-        event: String,
-        version: ResourceVersion,
-    },
+    /// An event that may concern any object, as an error.
+    Unclear(SourceError),
 }
 
 impl EventReader {
@@ -190,10 +187,7 @@ fn decode_line(line: &[u8], decoder: &mut Decoder, known: Known<'_>) -> Result<D
             Ok(DecodedEvent::Bookmark { version, ends_initial_events })
         }
         EventType::Error => Err(read_status(event.object).map_or(SourceError::UnreadableError, SourceError::from)),
-        EventType::Unknown(unknown) => {
-            let (version, _) = read_bookmark(event.object);
-            Ok(DecodedEvent::Unknown { event: unknown, version })
-        }
+        EventType::Unknown(event) => Ok(DecodedEvent::Unclear(SourceError::UnknownEvent { event })),
     }
 }
 

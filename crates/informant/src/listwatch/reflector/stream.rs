@@ -109,12 +109,7 @@ impl Reflector {
                     DecodedEvent::Undecodable { object, .. } => has_new |= received.upsert(Err(object)),
                     DecodedEvent::Bookmark { version, ends_initial_events: true } => return Ok(Some(version)),
                     DecodedEvent::Bookmark { .. } => {}
-                    DecodedEvent::Unknown { event, .. } => {
-                        warn!(
-                            informer = %self.resource,
-                            event, "the streamed list delivered an event of an unknown type; skipped"
-                        );
-                    }
+                    DecodedEvent::Unclear(event) => return Err(event),
                 }
                 received.has_events = true;
             }

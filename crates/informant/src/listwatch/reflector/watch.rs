@@ -17,6 +17,7 @@ use tracing::{debug, trace, warn};
 use super::{
     super::{
         LookupAnswer, LookupRequest, Operation, Quarantined, SourceError,
+        error::Chain,
         frames::EventType,
         rules::{
             silence::{Silence, SilenceStep, VersionAnswer},
@@ -119,7 +120,7 @@ impl Reflector {
             reader.last_byte_at += full_since.elapsed();
 
             let idle_timeout = self.watchdog.idle_timeout(reader.timeout);
-            let deadlines = [self.resync_at, silence.wakes_at(), relist_at];
+            let deadlines = [self.resync_at, silence.wakes_at(), relist_at, self.unclear_events.due_at()];
             let wakes_at = deadlines.into_iter().flatten().fold(reader.last_byte_at + idle_timeout, Instant::min);
             // A timer that elapses too early does no harm. It is not set again for each event, which would take locks of the runtime.
             if timer.is_elapsed() || wakes_at < timer.deadline() {
@@ -213,16 +214,25 @@ impl Reflector {
     }
 
     /// Passes on the events that have been read, up to a limit; returns whether there may be more.
+    ///
+    /// # Errors
+    ///
+    /// If an event cannot be read, or everything must be listed because of an unclear event.
     fn pass_on_events(&mut self, reader: &mut EventReader, progress: &mut WatchProgress) -> Result<bool, SourceError> {
+        let mut has_more = false;
         // `|_| None`: does not look for an identical object in the cache, because each event of a watch has a new state.
         while let Some(event) = reader.next(&mut self.decoder, &|_| None)? {
             self.pass_on(event, progress, reader.last_byte_at)?;
             progress.unapplied += 1;
             if progress.unapplied >= EVENTS_BEFORE_YIELD {
-                return Ok(true);
+                has_more = true;
+                break;
             }
         }
-        Ok(false)
+        match self.unclear_events.due_at().and_then(|_| self.unclear_events.take_due(Instant::now())) {
+            Some(event) => Err(event),
+            None => Ok(has_more),
+        }
     }
 
     /// Passes on one event. `anchors` collects the newest events: after an outage, the server is asked about them, to see whether it still has
@@ -260,11 +270,16 @@ impl Reflector {
             }
             DecodedEvent::Bookmark { version, .. } => {
                 self.watchdog.note_bookmark(received_at);
-                self.pass_on_version(version, progress)?;
+                if !version.is_empty() {
+                    self.advance(&version, progress)?;
+                    self.destination.push(Change::Bookmark(version));
+                }
             }
-            DecodedEvent::Unknown { event, version } => {
-                warn!(informer = %self.resource, event, rv = %version, "the watch delivered an event of an unknown type; skipped");
-                self.pass_on_version(version, progress)?;
+            DecodedEvent::Unclear(event) => {
+                let error = Chain(&event).to_string();
+                if self.unclear_events.note(event, received_at) {
+                    warn!(informer = %self.resource, error, "the watch delivered an event that may concern any object; everything is listed again, at most once a minute");
+                }
             }
         }
         progress.events += u64::from(is_existing);
@@ -303,16 +318,6 @@ impl Reflector {
         if self.quarantine.add((*object).clone()) {
             self.report_quarantined(&object);
         }
-    }
-
-    /// Passes on the version of an event without an object. Ignores an empty version.
-    fn pass_on_version(&mut self, version: ResourceVersion, progress: &mut WatchProgress) -> Result<(), SourceError> {
-        if version.is_empty() {
-            return Ok(());
-        }
-        self.advance(&version, progress)?;
-        self.destination.push(Change::Bookmark(version));
-        Ok(())
     }
 
     /// Notes an event of this version.

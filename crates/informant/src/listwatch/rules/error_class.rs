@@ -83,6 +83,7 @@ impl ListWatchError {
             | SourceError::Silent { .. }
             | SourceError::Body(FrameError::Truncated { .. })
             | SourceError::Damaged { .. }
+            | SourceError::UnknownEvent { .. }
             | SourceError::UnreadableError
             | SourceError::ShortWatch { .. }
             | SourceError::Ended
@@ -199,6 +200,7 @@ impl SourceError {
             Self::HistoryChanged { .. } => ErrorClass::HistoryChanged,
             Self::HistoryUnproven { .. } => ErrorClass::Expired,
             Self::Redirected { .. }
+            | Self::UnknownEvent { .. }
             | Self::UnreadableError
             | Self::ShortWatch { .. }
             | Self::Ended

@@ -3,7 +3,8 @@
 //! - **In:** the outcome of each request, and the time.
 //! - **Out:** what the reflector does next, as a table ([`state`]); which version to request ([`resume`]); the class of an error
 //!   ([`error_class`]); how long to wait ([`delays`], [`window`], [`watchdog`]); what to do about a silent watch ([`silence`]); whether there was an
-//!   outage ([`contact`]); which events identify the server's history ([`anchors`]); whether lists can be streamed ([`streaming`]).
+//!   outage ([`contact`]); which events identify the server's history ([`anchors`]); whether lists can be streamed ([`streaming`]);
+//!   when to list because of events that cannot be applied ([`unclear`]).
 //! - **Knows nothing of:** requests, objects, bytes.
 
 pub(super) mod anchors;
@@ -14,5 +15,6 @@ pub(super) mod resume;
 pub(super) mod silence;
 pub(super) mod state;
 pub(super) mod streaming;
+pub(super) mod unclear;
 pub(super) mod watchdog;
 pub(super) mod window;

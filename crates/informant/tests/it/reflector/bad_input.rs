@@ -189,22 +189,6 @@ async fn a_streamed_list_that_makes_no_sense_is_replaced_and_no_object_is_lost()
     }
 }
 
-/// RE-30
-#[tokio::test(start_paused = true)]
-async fn a_watch_event_of_an_unknown_type_is_ignored_and_advances_the_version() {
-    let server = server();
-    let text = r#"{"type":"RENAMED","object":{"kind":"ConfigMap","metadata":{"name":"a","resourceVersion":"11"}}}"#;
-    server.inject(On::watch().of("configmaps").once(), Fault::ExtraLine { after: 0, text: format!("{text}\n") });
-    let running = run_reflector(&server);
-    running.wait_for_line("Bookmark@11").await;
-
-    server.skip_to_version(11);
-    server.put("configmaps", config_map("b", "1")).unwrap();
-    running.wait_for_line("Added shop/b@12").await;
-    assert!(running.last_error().is_empty(), "{}", running.last_error());
-    running.stop().await;
-}
-
 /// RE-31
 #[tokio::test(start_paused = true)]
 async fn the_reflector_works_without_bookmarks() {

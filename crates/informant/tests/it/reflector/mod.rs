@@ -15,5 +15,6 @@ mod status;
 mod stopping;
 mod streaming;
 mod streaming_failures;
+mod unclear_events;
 mod versions;
 mod watching;
