@@ -13,7 +13,7 @@ use hashbrown::{HashMap, HashSet};
 use informant::{
     Cached, Key, Lazy,
     delta::Delta,
-    listwatch::frames::{EventType, LineCutter, ListCutter, ListPart, WatchEvent},
+    listwatch::frames::{EventType, Line, LineCutter, ListCutter, ListPart, WatchEvent},
     object::Scanner,
     queue::Queue,
     store::{Indexer, WriteBatch},
@@ -262,7 +262,7 @@ fn frames(table: Table) {
             let (mut cutter, mut lines) = (LineCutter::new(), 0);
             for chunk in &watch {
                 cutter.push(chunk.clone());
-                while let Some(line) = cutter.next().unwrap() {
+                while let Some(Line::Whole(line)) = cutter.next().unwrap() {
                     lines += usize::from(black_box(WatchEvent::read(&line).unwrap()).kind == EventType::Added);
                 }
             }

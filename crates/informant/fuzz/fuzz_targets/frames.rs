@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use informant::{
-    listwatch::frames::{LineCutter, ListCutter, ListPart, WatchEvent},
+    listwatch::frames::{Line, LineCutter, ListCutter, ListPart, WatchEvent},
     object::Scanner,
 };
 use libfuzzer_sys::fuzz_target;
@@ -29,6 +29,8 @@ fn list(body: &[u8], chunk: usize) {
                 Err(_) => return,
                 Ok(None) => break,
                 Ok(Some(ListPart::Item(item))) => items.push(item),
+                // The items are incomplete.
+                Ok(Some(ListPart::ItemOutline(_))) => return,
                 Ok(Some(ListPart::End(_))) => {}
             }
         }
@@ -58,7 +60,7 @@ fn one_pass(body: &[u8], chunk: usize) {
                 });
                 match part.ok()? {
                     None => break,
-                    Some(ListPart::Item(item)) => items.push(scanner.scan(&item).ok().map(|raw| raw.json().to_owned())),
+                    Some(ListPart::Item(item) | ListPart::ItemOutline(item)) => items.push(scanner.scan(&item).ok().map(|raw| raw.json().to_owned())),
                     Some(ListPart::End(_)) => {}
                 }
             }
@@ -73,7 +75,7 @@ fn lines(body: &[u8], chunk: usize) {
     let mut lines = Vec::new();
     for chunk in body.chunks(chunk) {
         cutter.push(Bytes::copy_from_slice(chunk));
-        while let Ok(Some(line)) = cutter.next() {
+        while let Ok(Some(Line::Whole(line) | Line::Outline(line))) = cutter.next() {
             lines.push(line);
         }
     }

@@ -11,7 +11,7 @@ use kube::core::TypeMeta;
 use super::{Item, Quarantined, source::ItemContent};
 use crate::{
     Cached, Key, Object,
-    object::{DecodeError, Erased, Identity, Provenance, RawObject, Scanner},
+    object::{DecodeError, Erased, IDENTITY, Identity, Outline, Provenance, RawObject, Scanner},
     panics,
 };
 
@@ -30,6 +30,8 @@ type AnyObject = Box<dyn Any + Send + Sync>;
 /// Turns the items of one source into objects.
 pub(super) struct Decoder {
     scanner: Scanner,
+    /// The largest JSON that is decoded.
+    limit: usize,
     objects: ObjectMaker,
 }
 
@@ -104,13 +106,14 @@ mod sealed {
 impl Decoder {
     pub(super) fn new(
         scanner: Scanner,
+        limit: usize,
         decode: Decode,
         types: Option<TypeMeta>,
         transform: Option<Transform>,
         cluster: Option<Arc<str>>,
     ) -> Self {
         let stamp = Stamp { cluster, history: 0, last: None };
-        Self { scanner, objects: ObjectMaker { decode, types, transform, stamp, reused: 0 } }
+        Self { scanner, limit, objects: ObjectMaker { decode, types, transform, stamp, reused: 0 } }
     }
 
     /// Returns the number of objects that were reused from the cache since the last [`reset_reused`](Self::reset_reused).
@@ -139,6 +142,7 @@ impl Decoder {
     /// Decodes an item, or reuses the cached object if it is the same state.
     pub(super) fn decode_item(&mut self, item: Item<Erased>, known: Known<'_>) -> DecodeResult {
         match item.into_content() {
+            ItemContent::Json(json) if json.len() > self.limit => Err(self.refuse_large(&Outline::of(&json, IDENTITY))),
             ItemContent::Json(json) => self.decode_json(&json, known),
             ItemContent::Decoded(object) => self.objects.make_from_decoded(object, known),
         }
@@ -149,6 +153,20 @@ impl Decoder {
             Ok(raw) => self.objects.make_from_raw(raw, known, json),
             Err(error) => Err(Box::new(Quarantined::new(error, None, Some(json)))),
         }
+    }
+
+    /// Quarantines an object that is larger than the limit, by its outline.
+    pub(super) fn refuse_large(&mut self, outline: &[u8]) -> Box<Quarantined> {
+        let limit = self.limit;
+        Box::new(match self.scanner.scan(outline) {
+            Ok(raw) => {
+                let error = DecodeError::TooLarge { key: Some(raw.identity().key.clone()), limit };
+                Quarantined::new(error, Some(raw.identity()), None)
+            }
+            // The same as for an object of any size.
+            Err(error @ (DecodeError::NoName | DecodeError::WrongType { .. })) => Quarantined::new(error, None, None),
+            Err(error) => Quarantined::new(DecodeError::TooLarge { key: error.key().cloned(), limit }, None, None),
+        })
     }
 
     /// Decodes the item at the start of the bytes, and returns its length; `None` if it is incomplete or invalid.

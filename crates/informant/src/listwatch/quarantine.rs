@@ -1,4 +1,4 @@
-//! The quarantine: objects that exist on the server but cannot be decoded or transformed.
+//! The quarantine: objects that exist on the server but cannot be decoded or transformed, or are above the size limit.
 //!
 //! - **In:** items that failed, and the keys of objects that were read or deleted later.
 //! - **Out:** the objects in quarantine, for status and users.
@@ -25,7 +25,7 @@ use crate::{
     panics,
 };
 
-/// An object that exists on the server but could not be decoded or transformed.
+/// An object that exists on the server but could not be decoded or transformed, or is above the size limit.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Quarantined {
@@ -37,10 +37,22 @@ pub struct Quarantined {
     pub version: ResourceVersion,
     /// Why the object could not be decoded or transformed.
     pub error: Arc<DecodeError>,
-    /// The bytes of the object, for diagnosis. `None` if the source delivered a decoded object, or if all quarantined objects together exceed 1 MiB.
+    /// The bytes of the object, for diagnosis. `None` if the source delivered a decoded object, if the object is above the size limit, or if
+    /// all quarantined objects together exceed 1 MiB.
     pub json: Option<Bytes>,
     /// When the reflector received the object.
     pub at: Instant,
+}
+
+/// Whether an item may be any object of the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Damage {
+    /// Its object is known, or it is not an object of the source.
+    None,
+    /// It may be any object, and may be readable if it is received again.
+    Transient,
+    /// It may be any object, and would be the same if it were received again: it is larger than the limit.
+    Lasting,
 }
 
 /// The objects in quarantine now. Cheap to clone; all clones share one lock.
@@ -84,20 +96,21 @@ impl Quarantined {
         }
     }
 
-    /// Returns true if the item may be any object of the source: it is damaged so that its key cannot be read, or states another kind.
+    /// Returns whether the item may be any object of the source: it is damaged so that its key cannot be read, or states another kind.
     /// An intact item without a name is not an object of the source.
-    pub(super) fn may_be_any(&self) -> bool {
-        let is_damaged = match &*self.error {
+    pub(super) fn damage(&self) -> Damage {
+        match &*self.error {
+            _ if self.key.is_some() => Damage::None,
             DecodeError::Syntax { .. }
             | DecodeError::DuplicateField { .. }
             | DecodeError::BadMetadata { .. }
-            | DecodeError::WrongType { .. } => true,
+            | DecodeError::WrongType { .. } => Damage::Transient,
+            DecodeError::TooLarge { .. } => Damage::Lasting,
             DecodeError::NoName
             | DecodeError::Field { .. }
             | DecodeError::Transform { .. }
-            | DecodeError::Refused { .. } => false,
-        };
-        self.key.is_none() && is_damaged
+            | DecodeError::Refused { .. } => Damage::None,
+        }
     }
 
     fn size(&self) -> usize {
@@ -178,9 +191,9 @@ impl Entries {
         self.by_key.values().chain(&self.nameless)
     }
 
-    /// Returns an entry that may be any object of the source.
-    pub(super) fn first_that_may_be_any(&self) -> Option<&Quarantined> {
-        self.nameless.iter().find(|bad| bad.may_be_any())
+    /// Returns an entry that may be any object of the source, and may be readable if it is received again.
+    pub(super) fn first_transient(&self) -> Option<&Quarantined> {
+        self.nameless.iter().find(|bad| bad.damage() == Damage::Transient)
     }
 
     /// Returns true if the object of this key is quarantined.

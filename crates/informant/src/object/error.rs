@@ -61,6 +61,15 @@ pub enum DecodeError {
         found: String,
     },
 
+    /// The object is larger than the [size limit](crate::listwatch::ReflectorBuilder::size_limit).
+    #[error("{}: larger than {limit} bytes; raise `size_limit` if such objects are valid", Subject(.key.as_ref()))]
+    TooLarge {
+        /// The object, if its name could be read.
+        key: Option<Key>,
+        /// The limit in bytes.
+        limit: usize,
+    },
+
     /// A field does not have the type that it is decoded into.
     #[error("{key}: cannot decode {}", OneLine(if path == "." { "the object" } else { path }))]
     Field {
@@ -137,7 +146,10 @@ impl DecodeError {
     /// The object that did not decode, if its name could be read.
     pub fn key(&self) -> Option<&Key> {
         match self {
-            Self::Syntax { key, .. } | Self::DuplicateField { key, .. } | Self::BadMetadata { key, .. } => key.as_ref(),
+            Self::Syntax { key, .. }
+            | Self::DuplicateField { key, .. }
+            | Self::BadMetadata { key, .. }
+            | Self::TooLarge { key, .. } => key.as_ref(),
             Self::NoName => None,
             Self::WrongType { key, .. }
             | Self::Field { key, .. }

@@ -20,6 +20,7 @@ mod fields; // values at a field path, for indexes
 mod identity; // key, uid and version
 mod lazy; // `Lazy`, JSON that is decoded on demand
 mod of_kind; // which kind and object type a Rust type stands for
+mod outline; // the members that identify an object that is too large
 mod owners; // owner references, for indexes
 mod provenance; // apiVersion, kind and cluster, shared by the objects of a source
 mod raw; // `Scanner` and `RawObject`: from bytes to an object
@@ -40,6 +41,7 @@ pub use fields::FieldValues;
 pub use identity::{Identity, Uid};
 pub use lazy::{Decoded, Lazy};
 pub use of_kind::OfKind;
+pub(crate) use outline::{IDENTITY, KeptMember, Outline};
 pub use owners::Owned;
 pub use provenance::Provenance;
 pub use raw::{RawObject, Scanner};

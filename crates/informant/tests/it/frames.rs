@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use informant::{
     ResourceVersion,
-    listwatch::frames::{EventType, FrameError, FramePart, LineCutter, ListCutter, ListHead, ListPart, WatchEvent},
+    listwatch::frames::{
+        EventType, FrameError, FramePart, Line, LineCutter, ListCutter, ListHead, ListPart, WatchEvent,
+    },
     object::Scanner,
 };
 use kube::core::TypeMeta;
@@ -23,7 +25,7 @@ fn cut_with(mut cutter: ListCutter, body: &[u8], chunks: &[usize]) -> Result<(Ve
         cutter.push(chunk);
         while let Some(part) = cutter.next()? {
             match part {
-                ListPart::Item(item) => items.push(item),
+                ListPart::Item(item) | ListPart::ItemOutline(item) => items.push(item),
                 ListPart::End(end) => head = Some(end),
             }
         }
@@ -127,7 +129,7 @@ fn read_in_one_pass(body: &[u8], chunks: &[usize]) -> Result<Vec<Scanned>, Strin
             });
             match part.map_err(|error| error.to_string())? {
                 None => break,
-                Some(ListPart::Item(item)) => items.push(scan(&mut scanner, &item)),
+                Some(ListPart::Item(item) | ListPart::ItemOutline(item)) => items.push(scan(&mut scanner, &item)),
                 Some(ListPart::End(_)) => {}
             }
         }
@@ -266,14 +268,44 @@ fn list_cutter_fails_on_a_truncated_body() {
 }
 
 #[test]
-fn list_cutter_fails_on_an_item_above_the_limit_before_it_is_complete() {
-    let mut body = br#"{"items":[{"a":1},{"b":""#.to_vec();
+fn list_cutter_returns_the_outline_of_an_item_above_the_limit() {
+    let outline = r#"{"metadata":{"name":"b","uid":"u"},"kind":"Pod"}"#;
+    let large = outline.replace(r#","kind""#, &format!(r#","data":"{}","kind""#, "x".repeat(1000)));
+    let body = format!(r#"{{"items":[{{"a":1}},{large},{{"c":2}}]}}"#);
+    for limit in [large.len() - 1, large.len()] {
+        for chunk in [1, 7, 100, 10_000] {
+            let (items, _) = cut_with(ListCutter::with_limit(limit), body.as_bytes(), &[chunk]).unwrap();
+
+            let second = if limit < large.len() { outline } else { &large };
+            assert_eq!(items, [r#"{"a":1}"#, second, r#"{"c":2}"#], "limit {limit}, chunks of {chunk}");
+        }
+    }
+}
+
+#[test]
+fn the_outline_of_an_item_has_the_identity_of_the_item() {
+    random::check(2000, (lists_of_objects(), chunkings()), |(list, chunks)| {
+        let mut scanner = Scanner::new(TypeMeta::default());
+        let mut identities = |items: &[Bytes]| {
+            items.iter().map(|item| scanner.scan(item).ok().map(|raw| raw.identity().clone())).collect::<Vec<_>>()
+        };
+
+        let (items, _) = cut(list.as_bytes(), &chunks).unwrap();
+        let (outlines, _) = cut_with(ListCutter::with_limit(10), list.as_bytes(), &chunks).unwrap();
+
+        assert_eq!(identities(&outlines), identities(&items));
+    });
+}
+
+#[test]
+fn list_cutter_fails_on_a_field_above_the_limit_before_it_is_complete() {
+    let mut body = br#"{"items":[{"a":1}],"b":""#.to_vec();
     body.extend(std::iter::repeat_n(b'x', 1000));
 
     let error = cut_with(ListCutter::with_limit(100), &body, &[10]).unwrap_err();
 
     let FrameError::TooLarge { part, limit, offset } = error else { panic!("{error}") };
-    assert_eq!((part, limit, offset), (FramePart::Item, 100, 18));
+    assert_eq!((part, limit, offset), (FramePart::Field, 100, 23));
 }
 
 #[test]
@@ -293,7 +325,9 @@ fn cut_lines(body: &[u8], chunks: &[usize], limit: usize) -> Result<Vec<Bytes>, 
     for chunk in in_chunks(body, chunks) {
         cutter.push(chunk);
         while let Some(line) = cutter.next()? {
-            lines.push(line);
+            lines.push(match line {
+                Line::Whole(line) | Line::Outline(line) => line,
+            });
         }
     }
     cutter.finish().map(|()| lines)
@@ -312,12 +346,33 @@ fn line_cutter_finds_lines_in_any_chunks() {
 }
 
 #[test]
-fn line_cutter_fails_on_a_line_without_an_end_or_above_the_limit() {
+fn line_cutter_returns_the_outline_of_a_watch_event_above_the_limit() {
+    let outline = r#"{"type":"ADDED","object":{"metadata":{"name":"b","uid":"u"},"kind":"Pod"}}"#;
+    let large = outline.replace(r#","kind""#, &format!(r#","data":"{}","kind""#, "x".repeat(1000)));
+    let body = format!("one\n{large}\ntwo\n");
+    for limit in [large.len() - 1, large.len()] {
+        for chunk in [1, 7, 100, 10_000] {
+            let lines = cut_lines(body.as_bytes(), &[chunk], limit).unwrap();
+
+            let second = if limit < large.len() { outline } else { &large };
+            assert_eq!(lines, ["one", second, "two"], "limit {limit}, chunks of {chunk}");
+        }
+    }
+}
+
+#[test]
+fn line_cutter_fails_on_a_line_without_an_end_or_above_the_limit_that_is_not_an_event() {
     let truncated = cut_lines(b"one\ntwo", &[2], 100).unwrap_err();
     assert_eq!(truncated.to_string(), "the response ends after 7 bytes, in the middle of a line of the watch");
+    let event = format!(r#"{{"type":"ADDED","object":{{"a":"{}"#, "x".repeat(1000));
+    let truncated = cut_lines(event.as_bytes(), &[10], 100).unwrap_err();
+    assert!(matches!(truncated, FrameError::Truncated { .. }), "{truncated}");
 
-    let endless = cut_lines(&[b'x'; 1000], &[10], 100).unwrap_err();
-    assert!(matches!(endless, FrameError::TooLarge { part: FramePart::Line, limit: 100, offset: 0 }), "{endless}");
+    let no_event = format!("{{\"kind\":\"{}\"}}\n", "x".repeat(1000));
+    for line in [&[b'x'; 1000][..], no_event.as_bytes()] {
+        let error = cut_lines(line, &[10], 100).unwrap_err();
+        assert!(matches!(error, FrameError::TooLarge { part: FramePart::Line, limit: 100, offset: 0 }), "{error}");
+    }
 }
 
 #[test]

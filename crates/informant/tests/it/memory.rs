@@ -1,8 +1,10 @@
 //! Memory: queues, caches and scanners that were large once release their memory.
 
+use bytes::Bytes;
 use informant::{
     Cached,
     delta::{Change, Delta},
+    listwatch::frames::{Line, LineCutter, ListCutter, ListPart},
     object::Scanner,
     queue::Queue,
     store::{Indexer, WriteBatch},
@@ -135,4 +137,35 @@ fn a_scanner_releases_the_buffer_of_a_huge_object() {
     });
 
     assert!(left < 10_000, "{left} bytes stay allocated");
+}
+
+/// The most bytes that are allocated at a time while an object of 32 MiB is cut from these lines, or from this list.
+fn peak_bytes(before: &str, after: &str, mut push: impl FnMut(Bytes)) -> u64 {
+    let text = Bytes::from("x".repeat(64 << 10));
+    let measured = allocation_counter::measure(|| {
+        push(Bytes::copy_from_slice(before.as_bytes()));
+        (0..512).for_each(|_| push(text.clone()));
+        push(Bytes::copy_from_slice(after.as_bytes()));
+    });
+    measured.bytes_max
+}
+
+#[test]
+fn an_object_above_the_size_limit_takes_no_more_memory_than_the_limit() {
+    const LIMIT: usize = 1 << 20;
+    let (mut lines, mut line) = (LineCutter::with_limit(LIMIT), None);
+    let (mut list, mut item) = (ListCutter::with_limit(LIMIT), None);
+
+    let in_lines = peak_bytes(r#"{"type":"ADDED","object":{"a":""#, "\",\"kind\":\"A\"}}\n", |chunk| {
+        lines.push(chunk);
+        line = lines.next().unwrap();
+    });
+    let in_list = peak_bytes(r#"{"items":[{"a":""#, r#"","kind":"A"}"#, |chunk| {
+        list.push(chunk);
+        item = list.next().unwrap();
+    });
+
+    assert_eq!(line, Some(Line::Outline(r#"{"type":"ADDED","object":{"kind":"A"}}"#.into())));
+    assert_eq!(item, Some(ListPart::ItemOutline(r#"{"kind":"A"}"#.into())));
+    assert!(in_lines.max(in_list) < 4 << 20, "{in_lines} and {in_list} bytes");
 }

@@ -477,7 +477,8 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         self.informer.core().check_period()
     }
 
-    /// The objects that exist on the server but cannot be decoded or transformed. The cache keeps an older state of them, or none.
+    /// The objects that exist on the server but cannot be decoded or transformed, or are above the
+    /// [size limit](crate::listwatch::ReflectorBuilder::size_limit). The cache keeps an older state of them, or none.
     pub fn quarantined(&self) -> Vec<Quarantined> {
         self.informer.quarantined()
     }

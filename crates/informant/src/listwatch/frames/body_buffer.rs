@@ -1,14 +1,15 @@
 //! The bytes of a body that have been received and not been cut.
 //!
 //! - **In:** chunks of the body.
-//! - **Out:** cut parts: slices of a chunk, or copies if a part spans two chunks.
+//! - **Out:** cut parts: slices of a chunk, or copies if a part spans two chunks; of a part above the limit, only its outline.
 //! - **Knows nothing of:** where a part ends.
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::{FrameError, FramePart};
+use crate::object::{IDENTITY, KeptMember, Outline};
 
-/// The received part of a body. It copies only parts that span two chunks, and refuses parts that are larger than the limit.
+/// The received part of a body. It copies only parts that span two chunks. It holds no more of a part than the limit.
 #[derive(Debug)]
 pub(super) struct BodyBuffer {
     limit: usize,
@@ -16,13 +17,27 @@ pub(super) struct BodyBuffer {
     chunk: Bytes,
     /// The beginning of an incomplete part, which the chunk continues.
     held: BytesMut,
+    /// The outline of an incomplete part that is larger than the limit, which the chunk continues.
+    large: Option<Outline>,
+    /// The position of the current part in the body.
+    part_start: u64,
     /// The number of bytes of the body that have been read.
     read: u64,
 }
 
+/// A part that was cut.
+pub(super) enum CutPart {
+    Whole(Bytes),
+    /// The outline of a part that is larger than the limit.
+    Outline(Bytes),
+}
+
+/// The members of a watch event that are kept if it is larger than the limit.
+const EVENT: &[KeptMember] = &[KeptMember::whole("type"), KeptMember { name: "object", members: IDENTITY }];
+
 impl BodyBuffer {
     pub(super) fn with_limit(limit: usize) -> Self {
-        Self { limit, chunk: Bytes::new(), held: BytesMut::new(), read: 0 }
+        Self { limit, chunk: Bytes::new(), held: BytesMut::new(), large: None, part_start: 0, read: 0 }
     }
 
     /// Adds the next chunk. If bytes are left of the last chunk, both are copied.
@@ -38,6 +53,11 @@ impl BodyBuffer {
         &self.chunk
     }
 
+    /// Returns the bytes that have not been read, up to the limit.
+    pub(super) fn rest_within_limit(&self) -> &[u8] {
+        &self.chunk[..self.chunk.len().min(self.limit)]
+    }
+
     /// Returns the number of bytes that have been read.
     pub(super) fn offset(&self) -> u64 {
         self.read
@@ -50,19 +70,46 @@ impl BodyBuffer {
     }
 
     /// Cuts the current part at its end. If it does not end in this chunk, holds its beginning and returns `None`.
-    pub(super) fn cut(&mut self, end: Option<usize>, part: FramePart) -> Result<Option<Bytes>, FrameError> {
+    ///
+    /// # Errors
+    ///
+    /// If the part is larger than the limit, and is neither an item nor the line of a watch event.
+    pub(super) fn cut(&mut self, end: Option<usize>, part: FramePart) -> Result<Option<CutPart>, FrameError> {
+        if self.held.is_empty() && self.large.is_none() {
+            self.part_start = self.read;
+        }
         let length = end.unwrap_or(self.chunk.len());
-        if self.held.len() + length > self.limit {
-            let offset = self.read - self.held.len() as u64;
-            return Err(FrameError::TooLarge { part, limit: self.limit, offset });
+        if self.large.is_none() && self.held.len() + length > self.limit {
+            let kept = match part {
+                FramePart::Item => IDENTITY,
+                FramePart::Line => EVENT,
+                FramePart::List | FramePart::Field => return Err(self.too_large(part)),
+            };
+            let mut outline = Outline::new(kept);
+            outline.push(&std::mem::take(&mut self.held));
+            self.large = Some(outline);
         }
         let cut = self.chunk.split_to(length);
         self.read += length as u64;
+        if let Some(outline) = &mut self.large {
+            outline.push(&cut);
+            // Bytes that are not a watch event may have no end.
+            if part == FramePart::Line && outline.is_broken() {
+                return Err(self.too_large(part));
+            }
+            let complete = end.and_then(|_| self.large.take());
+            return Ok(complete.map(|outline| CutPart::Outline(outline.into_json().into())));
+        }
         if end.is_some() && self.held.is_empty() {
-            return Ok(Some(cut));
+            return Ok(Some(CutPart::Whole(cut)));
         }
         self.held.extend_from_slice(&cut);
-        Ok(end.map(|_| self.held.split().freeze()))
+        Ok(end.map(|_| CutPart::Whole(self.held.split().freeze())))
+    }
+
+    /// Returns the error for the current part, if it is larger than the limit.
+    pub(super) fn too_large(&self, part: FramePart) -> FrameError {
+        FrameError::TooLarge { part, limit: self.limit, offset: self.part_start }
     }
 
     /// Returns the error for a body that ends here.
@@ -72,6 +119,6 @@ impl BodyBuffer {
 
     /// Returns true if only white space is left, and no part is incomplete.
     pub(super) fn is_blank(&self) -> bool {
-        self.held.iter().chain(&self.chunk).all(u8::is_ascii_whitespace)
+        self.large.is_none() && self.held.iter().chain(&self.chunk).all(u8::is_ascii_whitespace)
     }
 }

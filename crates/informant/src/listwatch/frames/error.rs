@@ -26,9 +26,9 @@ pub enum FrameError {
         part: FramePart,
     },
 
-    /// An item, a field or a line is larger than the limit.
+    /// A field of a list, or a line that is not a watch event, is larger than the limit.
     #[error(
-        "{part} is larger than {limit} bytes (at byte {offset} of the response); raise `size_limit` if such objects are valid"
+        "{part} is larger than {limit} bytes (at byte {offset} of the response); raise `size_limit` if it is valid"
     )]
     TooLarge {
         /// The part that is too large.

@@ -8,7 +8,10 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{DEFAULT_LIMIT, FrameError, FramePart, body_buffer::BodyBuffer};
+use super::{
+    DEFAULT_LIMIT, FrameError, FramePart,
+    body_buffer::{BodyBuffer, CutPart},
+};
 use crate::{ResourceVersion, object::EndSearch};
 
 /// Cuts the body of a list into its items while it arrives; see the [module's page](super) for an example.
@@ -36,6 +39,9 @@ const FIELDS: [&str; 4] = ["apiVersion", "kind", "metadata", "items"];
 pub enum ListPart {
     /// The JSON of an item. Its content has not been checked.
     Item(Bytes),
+    /// The outline of an item that is larger than the limit: JSON with its apiVersion, kind, name, namespace, uid and version. It is incomplete if
+    /// the item is malformed, or has no identity of a usual size.
+    ItemOutline(Bytes),
     /// The end of the list, with its kind and metadata.
     End(ListHead),
 }
@@ -110,13 +116,13 @@ impl ListCutter {
     ///
     /// # Errors
     ///
-    /// If the body is not a list, or an item is larger than the limit. Every later call fails as well.
+    /// If the body is not a list, or a field other than the items is larger than the limit. Every later call fails as well.
     #[expect(clippy::should_implement_trait, reason = "more may come after None, and it can fail")]
     pub fn next(&mut self) -> Result<Option<ListPart>, FrameError> {
         self.next_unless(|_| None)
     }
 
-    /// Like [`next`](Self::next), but offers the bytes from the start of each item to `take` first, which returns the length of the item if it processed
+    /// Like [`next`](Self::next), but offers the bytes from the start of each item, up to the limit, to `take` first, which returns the length of the item if it processed
     /// it. If it returns `None`, because the item is incomplete or invalid, the item is cut as usual.
     ///
     /// So one pass both reads an item and finds its end, with [`Scanner::scan_first`](crate::object::Scanner::scan_first).
@@ -141,11 +147,17 @@ impl ListCutter {
                 let end = value_end.find(self.body.rest());
                 let Some(value) = self.body.cut(end, self.part())? else { return Ok(None) };
                 self.value_end = None;
-                if self.is_at_item() {
-                    self.place = Place::AfterItem;
-                    return Ok(Some(ListPart::Item(value)));
+                match value {
+                    CutPart::Whole(value) if !self.is_at_item() => self.read_name_or_value(&value)?,
+                    CutPart::Whole(item) => {
+                        self.place = Place::AfterItem;
+                        return Ok(Some(ListPart::Item(item)));
+                    }
+                    CutPart::Outline(outline) => {
+                        self.place = Place::AfterItem;
+                        return Ok(Some(ListPart::ItemOutline(outline)));
+                    }
                 }
-                self.read_name_or_value(&value)?;
                 continue;
             }
             self.skip_space();
@@ -155,9 +167,9 @@ impl ListCutter {
                 self.body.skip(1);
             } else if byte == b'{'
                 && self.is_at_item()
-                && let Some(length) = take(self.body.rest())
+                && let Some(length) = take(self.body.rest_within_limit())
             {
-                self.body.cut(Some(length.min(self.body.rest().len())), FramePart::Item)?;
+                self.body.skip(length.min(self.body.rest().len()));
                 self.place = Place::AfterItem;
             } else {
                 self.value_end = Some(EndSearch::begin(byte).ok_or_else(|| self.unexpected(byte, "a JSON value"))?);

@@ -1,31 +1,44 @@
 //! Cuts the body of a watch into lines.
 //!
 //! - **In:** chunks of the body.
-//! - **Out:** complete lines.
-//! - **Knows nothing of:** the content of a line.
+//! - **Out:** complete lines; of a line above the limit, its outline.
+//! - **Knows nothing of:** the content of a line, unless it is above the limit.
 
 use bytes::Bytes;
 
-use super::{DEFAULT_LIMIT, FrameError, FramePart, body_buffer::BodyBuffer};
+use super::{
+    DEFAULT_LIMIT, FrameError, FramePart, WatchEvent,
+    body_buffer::{BodyBuffer, CutPart},
+};
 
 /// Cuts a body into lines at each line feed.
 ///
 /// ```
 /// use bytes::Bytes;
-/// use informant::listwatch::frames::LineCutter;
+/// use informant::listwatch::frames::{Line, LineCutter};
 ///
 /// let mut cutter = LineCutter::new();
 /// cutter.push(Bytes::from_static(b"first\nsec"));
-/// assert_eq!(cutter.next()?.as_deref(), Some(&b"first"[..]));
+/// assert_eq!(cutter.next()?, Some(Line::Whole("first".into())));
 /// assert_eq!(cutter.next()?, None);
 /// cutter.push(Bytes::from_static(b"ond\n"));
-/// assert_eq!(cutter.next()?.as_deref(), Some(&b"second"[..]));
+/// assert_eq!(cutter.next()?, Some(Line::Whole("second".into())));
 /// cutter.finish()?;
 /// # Ok::<(), informant::listwatch::frames::FrameError>(())
 /// ```
 #[derive(Debug)]
 pub struct LineCutter {
     body: BodyBuffer,
+}
+
+/// A line of a watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// The line, without its line feed. Its content has not been checked.
+    Whole(Bytes),
+    /// The outline of a watch event that is larger than the limit: the event with its type, and with the apiVersion, kind, name, namespace,
+    /// uid and version of its object.
+    Outline(Bytes),
 }
 
 impl LineCutter {
@@ -44,19 +57,24 @@ impl LineCutter {
         self.body.push(chunk);
     }
 
-    /// Returns the next complete line, without its line feed. Skips blank lines.
+    /// Returns the next complete line. Skips blank lines.
     ///
     /// # Errors
     ///
-    /// If a line is larger than the limit, even if it is not complete yet.
+    /// If a line is larger than the limit, and is not a watch event.
     #[expect(clippy::should_implement_trait, reason = "more may come after None, and it can fail")]
-    pub fn next(&mut self) -> Result<Option<Bytes>, FrameError> {
+    pub fn next(&mut self) -> Result<Option<Line>, FrameError> {
         loop {
             let end = memchr::memchr(b'\n', self.body.rest());
             let Some(line) = self.body.cut(end, FramePart::Line)? else { return Ok(None) };
             self.body.skip(1);
-            if !line.iter().all(u8::is_ascii_whitespace) {
-                return Ok(Some(line));
+            match line {
+                CutPart::Whole(line) if line.iter().all(u8::is_ascii_whitespace) => {}
+                CutPart::Whole(line) => return Ok(Some(Line::Whole(line))),
+                CutPart::Outline(outline) if WatchEvent::read(&outline).is_ok() => {
+                    return Ok(Some(Line::Outline(outline)));
+                }
+                CutPart::Outline(_) => return Err(self.body.too_large(FramePart::Line)),
             }
         }
     }

@@ -5,7 +5,8 @@
 //! - **Knows nothing of:** HTTP, kinds, decoding. The content of an item is checked by
 //!   [`Scanner`](crate::object::Scanner), so that one invalid item does not affect the others.
 //!
-//! A list of 600 MB needs only the memory of its largest item and one chunk:
+//! A list of 600 MB needs only the memory of its largest item and one chunk. An item or a line above a limit is read to its end, but not kept:
+//! only its outline is returned, the fields that identify its object.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -19,6 +20,7 @@
 //!     while let Some(part) = cutter.next()? {
 //!         match part {
 //!             ListPart::Item(json) => items.push(json),
+//!             ListPart::ItemOutline(_) => panic!("no item is larger than the limit"),
 //!             ListPart::End(head) => assert_eq!(head.metadata.resource_version.as_str(), "7"),
 //!         }
 //!     }
@@ -37,7 +39,7 @@ mod lines;
 pub use error::{FrameError, FramePart};
 pub use event::{EventType, WatchEvent};
 pub use items::{ListCutter, ListHead, ListMetadata, ListPart};
-pub use lines::LineCutter;
+pub use lines::{Line, LineCutter};
 
-/// The default limit on the size of an item or a line: far more than any API server stores.
+/// The default limit on the size of an item or a line that is kept: far more than any API server stores.
 pub const DEFAULT_LIMIT: usize = 64 << 20;

@@ -277,14 +277,17 @@ impl<O> ListWatch<O> for KubeSource {
 
     /// Lists by name, which needs no other permission than `list`.
     async fn look_up(&self, request: LookupRequest) -> Result<Option<LookupAnswer<O>>, SourceError> {
-        let body = self.send(self.lookup_request(&request)?).await?;
+        let mut chunks = self.send(self.lookup_request(&request)?).await?.into_data_stream();
         let mut cutter = ListCutter::default();
-        cutter.push(body.collect_bytes().await.map_err(answer::failed)?);
         let (mut object, mut version) = (None, ResourceVersion::default());
-        while let Some(part) = cutter.next()? {
-            match part {
-                ListPart::Item(json) => object = Some(Item::json(json)),
-                ListPart::End(head) => version = head.metadata.resource_version,
+        while let Some(chunk) = chunks.next().await {
+            cutter.push(chunk.map_err(answer::failed)?);
+            while let Some(part) = cutter.next()? {
+                match part {
+                    // The outline has the identity, by which the reflector recognises the object.
+                    ListPart::Item(json) | ListPart::ItemOutline(json) => object = Some(Item::json(json)),
+                    ListPart::End(head) => version = head.metadata.resource_version,
+                }
             }
         }
         cutter.finish()?;

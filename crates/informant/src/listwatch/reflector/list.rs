@@ -174,6 +174,9 @@ impl Reflector {
                             ListPart::Item(json) => {
                                 received.push(of_our_kind(self.decoder.decode_json(&json, &known))?);
                             }
+                            ListPart::ItemOutline(outline) => {
+                                received.push(of_our_kind(Err(self.decoder.refuse_large(&outline)))?);
+                            }
                             ListPart::End(head) => end = Some(self.check_head(head)?),
                         }
                     }

@@ -221,7 +221,8 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
         self
     }
 
-    /// Sets the largest accepted object, in bytes of JSON. Default: 64 MiB.
+    /// Sets the largest accepted object, in bytes of JSON. A larger one is read to its end without being kept, and quarantined. Objects that
+    /// the source has decoded have no size. Default: 64 MiB.
     pub fn size_limit(mut self, bytes: usize) -> Self {
         self.settings.size_limit = bytes;
         self
@@ -416,7 +417,7 @@ impl ReflectorSettings {
         let history_changes = self.health.history_changes();
         let history_changes_seen = *history_changes.borrow();
         Reflector {
-            decoder: Decoder::new(scanner, self.decode, types, self.transform.take(), cluster),
+            decoder: Decoder::new(scanner, self.size_limit, self.decode, types, self.transform.take(), cluster),
             destination,
             quarantine: Quarantine::default(),
             status: StatusBoard::default(),

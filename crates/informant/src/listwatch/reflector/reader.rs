@@ -19,7 +19,8 @@ use tokio::time::Instant;
 use super::super::{
     Quarantined, SourceError, SourceEvent, WatchPiece, WatchRequest, WatchStream,
     decoder::{DecodeResult, Decoder, Known},
-    frames::{EventType, LineCutter, WatchEvent},
+    frames::{EventType, Line, LineCutter, WatchEvent},
+    quarantine::Damage,
     rules::contact::WatchLife,
 };
 use crate::{Deleted, ResourceVersion, delta::Delta, object::Erased};
@@ -124,10 +125,16 @@ impl EventReader {
                 return Ok(Some(DecodedEvent::Bookmark { version, ends_initial_events }));
             }
             None => {
-                let Some(line) = self.lines.next()? else { return Ok(None) };
+                let line = match self.lines.next()? {
+                    None => return Ok(None),
+                    Some(Line::Outline(outline)) => {
+                        return decode_line(&outline, |object| Err(decoder.refuse_large(object))).map(Some);
+                    }
+                    Some(Line::Whole(line)) => line,
+                };
                 match fast_path(&line, decoder, known) {
                     Some(decoded) => decoded,
-                    None => return decode_line(&line, decoder, known).map(Some),
+                    None => return decode_line(&line, |object| decoder.decode_json(object, known)).map(Some),
                 }
             }
         };
@@ -144,8 +151,14 @@ impl DecodedEvent {
     fn of_object(event: EventType, object: DecodeResult) -> Result<Self, SourceError> {
         let object = match object {
             Ok(object) => object,
-            Err(bad) if bad.may_be_any() => return Err(SourceError::Damaged { source: Arc::clone(&bad.error) }),
-            Err(object) => return Ok(Self::Undecodable { event, object }),
+            Err(object) => {
+                let damaged = SourceError::Damaged { source: Arc::clone(&object.error) };
+                return match object.damage() {
+                    Damage::None => Ok(Self::Undecodable { event, object }),
+                    Damage::Transient => Err(damaged),
+                    Damage::Lasting => Ok(Self::Unclear(damaged)),
+                };
+            }
         };
         Ok(Self::Delta(match event {
             EventType::Added => Delta::Added(object),
@@ -171,8 +184,8 @@ fn fast_path(line: &[u8], decoder: &mut Decoder, known: Known<'_>) -> Option<(Ev
     Some((event, object))
 }
 
-/// Decodes any line.
-fn decode_line(line: &[u8], decoder: &mut Decoder, known: Known<'_>) -> Result<DecodedEvent, SourceError> {
+/// Decodes any line, its object by `decode`.
+fn decode_line(line: &[u8], decode: impl FnOnce(&[u8]) -> DecodeResult) -> Result<DecodedEvent, SourceError> {
     let event = match WatchEvent::read(line) {
         Ok(event) => event,
         // Some proxies and older servers send a `Status` that is not wrapped in an event.
@@ -180,7 +193,7 @@ fn decode_line(line: &[u8], decoder: &mut Decoder, known: Known<'_>) -> Result<D
     };
     match event.kind {
         EventType::Added | EventType::Modified | EventType::Deleted => {
-            DecodedEvent::of_object(event.kind, decoder.decode_json(event.object, known))
+            DecodedEvent::of_object(event.kind, decode(event.object))
         }
         EventType::Bookmark => {
             let (version, ends_initial_events) = read_bookmark(event.object);

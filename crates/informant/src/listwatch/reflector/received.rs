@@ -48,9 +48,9 @@ impl ReceivedList {
         }
     }
 
-    /// Returns the error of an item that is too damaged to determine its object, if there is one.
+    /// Returns the error of an item that is too damaged to determine its object, and may be readable in another list, if there is one.
     pub(super) fn damage(&self) -> Option<&Arc<DecodeError>> {
-        self.quarantined.first_that_may_be_any().map(|bad| &bad.error)
+        self.quarantined.first_transient().map(|bad| &bad.error)
     }
 
     /// Returns the objects whose newest state could be decoded.

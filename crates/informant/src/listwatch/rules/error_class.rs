@@ -6,7 +6,10 @@
 
 use kube::core::{Status, response::reason};
 
-use crate::listwatch::{ListWatchError, Operation, SourceError, error::causes, frames::FrameError};
+use crate::{
+    listwatch::{ListWatchError, Operation, SourceError, error::causes, frames::FrameError},
+    object::DecodeError,
+};
 
 /// The class of an error, which decides what the reflector does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,6 +192,8 @@ impl SourceError {
             Self::Connection { .. } | Self::Silent { .. } | Self::Body(FrameError::Truncated { .. }) => {
                 ErrorClass::ConnectionLost
             }
+            // A new watch would deliver the same object.
+            Self::Damaged { source } if matches!(**source, DecodeError::TooLarge { .. }) => ErrorClass::Other,
             Self::Body(_)
             | Self::ContentType { .. }
             | Self::Compressed { .. }

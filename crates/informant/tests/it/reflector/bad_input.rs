@@ -32,7 +32,7 @@ async fn a_list_response_that_makes_no_sense_is_reported_and_requested_again_aft
     let html =
         CannedResponse::new(200, "<html>Please log in</html>").header("content-type", "text/html; charset=utf-8");
     let moved = CannedResponse::new(302, "").header("location", "https://elsewhere/");
-    let huge = format!(r#"{{"kind":"ConfigMapList","items":[{{"a":"{}"}}]}}"#, "x".repeat(20_000));
+    let huge = format!(r#"{{"kind":"ConfigMapList","items":[],"a":"{}"}}"#, "x".repeat(20_000));
     let cases = [
         (canned(200, ""), "the response ends after 0 bytes, in the middle of the list"),
         (canned(200, "garbage"), "byte 0 of the response is 'g'"),
@@ -56,7 +56,7 @@ async fn a_list_response_that_makes_no_sense_is_reported_and_requested_again_aft
             "the response is a list of v1, Secret, not of v1, ConfigMap",
         ),
         (Fault::WrongKind, "the response is a list of"),
-        (canned(200, &huge), "an item of the list is larger than 10000 bytes"),
+        (canned(200, &huge), "a field of the list is larger than 10000 bytes"),
         (
             Fault::Response(html),
             "\"text/html; charset=utf-8\", not JSON; it begins with \"<html>Please log in</html>\"",

@@ -4,6 +4,7 @@ mod bad_input;
 mod damaged_items;
 mod kinds;
 pub(crate) mod kube_source;
+mod large_objects;
 mod listing;
 mod live_source;
 mod quarantine;
