@@ -19,7 +19,7 @@ use futures_util::{
 use tokio::{task::yield_now, time::timeout};
 use tracing::warn;
 
-use super::{AnyHandler, EventFuture, Listener, buffer::EventBatch, call_lock::CallLock};
+use super::{AnyHandler, EventFuture, Filter, Listener, buffer::EventBatch, call_lock::CallLock, filter::Filtering};
 use crate::{Event, Key, object::Erased, panics};
 
 /// How long a handler is not called after a panic.
@@ -43,20 +43,23 @@ const SLOW_AGAIN: Duration = Duration::from_secs(10);
 pub(super) fn deliver(
     listener: Arc<Listener>,
     handler: AnyHandler,
+    filter: Option<Filter>,
     call_lock: Option<CallLock>,
 ) -> impl Future<Output = ()> + Send {
-    // If the worker never starts, these are dropped in this order: the handler is dropped before the listener ends.
-    let owned = (handler, EndOnDrop(Arc::clone(&listener)));
+    // If the worker never starts, these are dropped in this order: the listener ends last.
+    let owned = (handler, filter, EndOnDrop(Arc::clone(&listener)));
     async move {
-        let (handler, _end_on_drop) = owned;
-        let mut delivery = Delivery { listener: &listener, handler, group: 1, last_warning: None };
+        let (handler, filter, _end_on_drop) = owned;
+        let filtering = filter.map(Filtering::new);
+        let mut delivery = Delivery { listener: &listener, handler, filtering, group: 1, last_warning: None };
         while let Some(chunk) = poll_fn(|context| listener.poll_chunk(context)).await {
             let spent = delivery.deliver(&chunk, call_lock.as_ref()).await;
             listener.drop_catching_panics(chunk);
             listener.metrics.record_chunk(spent);
         }
-        // The handler is dropped before the listener ends.
+        // Handler and filter are dropped before the listener ends.
         listener.drop_catching_panics(delivery.handler);
+        listener.drop_catching_panics(delivery.filtering);
     }
 }
 
@@ -73,6 +76,7 @@ impl Drop for EndOnDrop {
 struct Delivery<'a> {
     listener: &'a Listener,
     handler: AnyHandler,
+    filtering: Option<Filtering>,
     /// How many calls the next group has: the faster the handler, the more.
     group: usize,
     last_warning: Option<Instant>,
@@ -150,7 +154,7 @@ impl Delivery<'_> {
             let shared = chunk.get(position)?;
             group.last = Some(&shared.event);
             group.claimed += 1;
-            let received = self.listener.event_for_handler(shared);
+            let received = self.listener.event_for_handler(&mut self.filtering, &shared.event);
             if self.listener.is_closed() {
                 // The filter is users' code and may take long. The handler was removed meanwhile, so it must not be called.
                 return None;

@@ -24,12 +24,11 @@ use super::{
     HandlerStatus,
     buffer::{Buffer, BufferPolicy, Claims, EventBatch},
     calling::WorkOwner,
-    filter::{Filter, apply_filter},
+    filter::Filtering,
     workers::Worker,
 };
 use crate::{
     Event,
-    event::CacheEvent,
     metrics::HandlerMetrics,
     object::Erased,
     panics::{self, DeferredDrop},
@@ -40,7 +39,6 @@ pub(crate) struct Listener {
     pub(super) owner: WorkOwner,
     pub(super) name: Arc<str>,
     pub(super) informer: Arc<str>,
-    filter: Option<Filter>,
     inbox: Mutex<Inbox>,
     pub(super) claims: Arc<Claims>,
     pub(super) delivered: AtomicU64,
@@ -93,20 +91,13 @@ impl Drop for RemovedEvents {
 }
 
 impl Listener {
-    pub(crate) fn new(
-        owner: WorkOwner,
-        name: Arc<str>,
-        informer: Arc<str>,
-        policy: BufferPolicy,
-        filter: Option<Filter>,
-    ) -> Self {
+    pub(crate) fn new(owner: WorkOwner, name: Arc<str>, informer: Arc<str>, policy: BufferPolicy) -> Self {
         let buffer = Buffer::new(policy);
         Self {
             owner,
             metrics: HandlerMetrics::new(&informer, &name),
             name,
             informer,
-            filter,
             claims: Arc::clone(buffer.claims()),
             inbox: Mutex::new(Inbox { buffer, waker: None, worker: WorkerState::NoWorker }),
             delivered: AtomicU64::new(0),
@@ -234,9 +225,13 @@ impl Listener {
     }
 
     /// Returns the event as the handler receives it; `None` if the filter hides it. An object at which the filter panics does not pass.
-    pub(super) fn event_for_handler<'a>(&self, shared: &'a CacheEvent) -> Option<Cow<'a, Event<Erased>>> {
-        let Some(filter) = &self.filter else { return Some(Cow::Borrowed(&shared.event)) };
-        apply_filter(shared, |object| {
+    pub(super) fn event_for_handler<'a>(
+        &self,
+        filtering: &mut Option<Filtering>,
+        event: &'a Event<Erased>,
+    ) -> Option<Cow<'a, Event<Erased>>> {
+        let Some(Filtering { filter, members }) = filtering else { return Some(Cow::Borrowed(event)) };
+        members.receive(event, |object| {
             panics::catch(|| filter(object)).unwrap_or_else(|panic| {
                 self.record_panic("a filter panicked", Some(object.key().as_str()), &panic);
                 false
@@ -395,8 +390,7 @@ mod tests {
     #[tokio::test]
     async fn a_wait_for_the_backlog_fails_if_the_listener_is_closed_before_all_events_are_delivered() {
         let owner = WorkOwner { informer: 0, listener: Some(0) };
-        let listener =
-            Arc::new(Listener::new(owner, "handler".into(), "informer".into(), BufferPolicy::Unbounded, None));
+        let listener = Arc::new(Listener::new(owner, "handler".into(), "informer".into(), BufferPolicy::Unbounded));
         let mut context = Context::from_waker(Waker::noop());
         drop(listener.push(std::iter::once(Event::Synced.into()).collect()));
         assert!(listener.poll_chunk(&mut context).is_ready());

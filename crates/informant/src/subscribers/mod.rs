@@ -15,7 +15,7 @@ mod closures; // the callbacks of a subscription as one handler
 mod coalesce; // combines pending events of one object
 mod delivery; // takes events from a buffer and calls the handler
 mod errors; // errors of registrations
-mod filter; // hides objects that do not pass a filter
+mod filter; // hides objects that do not pass a filter, and records those that did
 mod handler; // `EventHandler` and `Handler`
 mod listener; // buffer and state of one handler or stream
 mod processor; // hands each batch to all listeners

@@ -5,6 +5,7 @@
 //! - **Knows nothing of:** workers, other listeners.
 
 use std::{
+    borrow::Cow,
     fmt,
     marker::PhantomData,
     pin::{Pin, pin},
@@ -15,8 +16,8 @@ use std::{
 use futures_util::{Stream, StreamExt};
 use tokio::task::coop::consume_budget;
 
-use super::{Listener, Registration, buffer::EventBatch, listener::CloseReason};
-use crate::{Event, event::CacheEvent, object::Erased};
+use super::{Filter, Listener, Registration, buffer::EventBatch, filter::Filtering, listener::CloseReason};
+use crate::{Event, object::Erased};
 
 /// A stream of events, in order. It ends when the informer stops. Dropping it unregisters it.
 ///
@@ -33,6 +34,7 @@ pub(crate) struct AnyEventStream {
     listener: Arc<Listener>,
     registration: Registration,
     chunk: Option<EventBatch>,
+    filtering: Option<Filtering>,
 }
 
 impl<O> EventStream<O> {
@@ -85,27 +87,25 @@ impl<O> EventStream<O> {
 }
 
 impl AnyEventStream {
-    pub(crate) fn new(listener: Arc<Listener>, registration: Registration) -> Self {
-        Self { listener, registration, chunk: None }
+    pub(crate) fn new(listener: Arc<Listener>, registration: Registration, filter: Option<Filter>) -> Self {
+        Self { listener, registration, chunk: None, filtering: filter.map(Filtering::new) }
     }
 
     pub(crate) fn registration(&self) -> &Registration {
         &self.registration
     }
 
-    /// Claims the next event of the current chunk.
-    fn claim(&self) -> Option<&CacheEvent> {
-        self.chunk.as_ref()?.get(self.listener.claims.claim())
-    }
-
-    /// The event as this stream returns it; `None` if the filter hides it.
-    fn receive(&self, shared: &CacheEvent) -> Option<Event<Erased>> {
-        if let Event::Synced = shared.event {
-            self.listener.set_synced();
+    /// Claims the next event of the current chunk; `None` if there is none. Returns the event as this stream returns it, which is `None` if the
+    /// filter hides it.
+    fn claim(&mut self) -> Option<Option<Event<Erased>>> {
+        let Self { listener, chunk, filtering, registration: _ } = self;
+        let event = &chunk.as_ref()?.get(listener.claims.claim())?.event;
+        if let Event::Synced = event {
+            listener.set_synced();
         }
-        let event = self.listener.event_for_handler(shared)?.into_owned();
-        self.listener.delivered.fetch_add(1, Ordering::Relaxed);
-        Some(event)
+        let received = listener.event_for_handler(filtering, event);
+        listener.delivered.fetch_add(u64::from(received.is_some()), Ordering::Relaxed);
+        Some(received.map(Cow::into_owned))
     }
 }
 
@@ -126,11 +126,10 @@ impl Stream for AnyEventStream {
             ready!(pin!(consume_budget()).poll(context));
             // The reader has finished with the previous event.
             self.listener.publish_progress();
-            if let Some(shared) = self.claim() {
-                match self.receive(shared) {
-                    Some(event) => return Poll::Ready(Some(event)),
-                    None => continue,
-                }
+            match self.claim() {
+                Some(Some(event)) => return Poll::Ready(Some(event)),
+                Some(None) => continue,
+                None => {}
             }
             let finished = self.chunk.take();
             self.listener.drop_catching_panics(finished);
@@ -145,6 +144,7 @@ impl Stream for AnyEventStream {
 impl Drop for AnyEventStream {
     fn drop(&mut self) {
         self.listener.close(CloseReason::Removed);
+        self.listener.drop_catching_panics(self.filtering.take());
     }
 }
 

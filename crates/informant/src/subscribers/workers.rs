@@ -22,7 +22,7 @@ use tokio::{
 };
 use tracing::{Instrument, error};
 
-use super::{AnyHandler, Listener, call_lock::CallLock, calling::as_work_of, delivery::deliver};
+use super::{AnyHandler, Filter, Listener, call_lock::CallLock, calling::as_work_of, delivery::deliver};
 use crate::panics;
 
 /// The tasks and threads of one informer's handlers.
@@ -53,12 +53,13 @@ impl Worker {
     pub(crate) fn new(
         listener: Arc<Listener>,
         handler: AnyHandler,
+        filter: Option<Filter>,
         kind: WorkerKind,
         call_lock: Option<CallLock>,
     ) -> Self {
         let (name, owner) = (Arc::clone(listener.name()), listener.owner);
         let span = tracing::info_span!("handler", informer = &*listener.informer, handler = &*name);
-        let future = as_work_of(owner, deliver(listener, handler, call_lock)).instrument(span);
+        let future = as_work_of(owner, deliver(listener, handler, filter, call_lock)).instrument(span);
         Self { name, kind, future: Box::pin(future) }
     }
 

@@ -99,8 +99,14 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     }
 
     /// Delivers only events of objects for which `passes` returns true. An object that begins to pass is delivered as an add, and one
-    /// that no longer passes as a delete ([`Observed`](crate::Deleted::Observed), with the last state that passed). An object at which
-    /// `passes` panics does not pass. Default: all objects pass.
+    /// that no longer passes as a delete ([`Observed`](crate::Deleted::Observed), with the state that was delivered last). An object at
+    /// which `passes` panics does not pass. Default: all objects pass.
+    ///
+    /// `passes` may read other caches. It is called for each new state of an object, and again when the object is resynced, but not when
+    /// something else that it reads changes; set a [resync period](Self::resync_every) if it must notice such changes. The delete of an object
+    /// that was delivered is always delivered, too.
+    ///
+    /// For this, the keys of the objects that passed are kept, which takes 29 to 57 bytes for each of them.
     pub fn filter(mut self, passes: impl Fn(&Cached<O>) -> bool + Send + Sync + 'static) -> Self {
         self.options.filter = Some(Arc::new(move |object: &Cached<Erased>| passes(object.typed_ref())));
         self
@@ -178,37 +184,40 @@ impl AnyInformer {
     pub(crate) fn add_handler(
         &self,
         handler: AnyHandler,
-        options: SubscribeOptions,
+        mut options: SubscribeOptions,
         kind: WorkerKind,
         call_lock: Option<CallLock>,
     ) -> Result<Registration, AddHandlerError> {
-        let make_worker = |listener| Some(Worker::new(listener, handler, kind, call_lock));
+        let filter = options.filter.take();
+        let make_worker = |listener| Some(Worker::new(listener, handler, filter, kind, call_lock));
         self.register_listener(options, make_worker).map(|(_, registration)| registration)
     }
 
     /// Registers a stream.
     pub(crate) fn add_stream(&self, mut options: SubscribeOptions) -> Result<AnyEventStream, AddHandlerError> {
         options.set_default_name("stream".into());
+        let filter = options.filter.take();
         let (listener, registration) = self.register_listener(options, |_| None)?;
-        Ok(AnyEventStream::new(listener, registration))
+        Ok(AnyEventStream::new(listener, registration, filter))
     }
 
-    /// Registers the listener of a handler or stream. `make_worker` returns `None` for a stream, which has no worker.
+    /// Registers the listener of a handler or stream. The worker or the stream has the filter, not the listener. `make_worker` returns `None` for
+    /// a stream, which has no worker.
     fn register_listener(
         &self,
         options: SubscribeOptions,
         make_worker: impl FnOnce(Arc<Listener>) -> Option<Worker>,
     ) -> Result<(Arc<Listener>, Registration), AddHandlerError> {
-        let SubscribeOptions { name, filter, resync, policy } = options;
+        let SubscribeOptions { name, resync, policy, .. } = options;
         let (core, name) = (self.core(), name.unwrap_or_default());
         // Owned by this function: if the informer refuses the handler, it is dropped after the lock is released.
-        let mut not_yet_registered = Some((filter, make_worker));
+        let mut not_yet_registered = Some(make_worker);
         let registered = core.with_apply_lock(|processor| {
             if processor.is_closed() || core.phase.lock().is_stopping() {
                 return None;
             }
-            let (filter, make_worker) = not_yet_registered.take()?;
-            let make = |owner| Listener::new(owner, core.unique_name(name), Arc::clone(&core.name), policy, filter);
+            let make_worker = not_yet_registered.take()?;
+            let make = |owner| Listener::new(owner, core.unique_name(name), Arc::clone(&core.name), policy);
             let (listener, resync_period) = processor.add_listener(make, resync, core.lister.list(), Instant::now());
             core.add_listener(Arc::clone(&listener), processor);
             // Still under the apply lock: otherwise the informer's start could miss this worker, or the worker could start after the stop.

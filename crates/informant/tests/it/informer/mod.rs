@@ -7,6 +7,7 @@ mod drop_paths;
 mod dropping;
 mod event_callback;
 mod events;
+mod filters;
 mod histories;
 mod joining;
 mod lifecycle;
