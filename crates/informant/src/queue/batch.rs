@@ -136,7 +136,7 @@ impl<O> Batch<O> {
                 count,
                 waiting = waited,
                 elapsed_ms = elapsed.as_millis(),
-                "processing changes is slow, and more changes wait; look for a slow handler, index or transform"
+                "processing changes is slow, and more changes wait; the process function must not block"
             );
         }
         waiting

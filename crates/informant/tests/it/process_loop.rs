@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use informant::{
     delta::Delta,
     listwatch::{Backoff, Reflector, ReflectorBuilder, ScriptedWatch},
@@ -334,4 +335,26 @@ async fn an_error_that_panics_when_it_is_dropped_does_not_end_a_process_loop() {
 
     assert_eq!(shown(&lines), ["Replaced a@1"]);
     assert_eq!(logs.take().matches("my last word").count(), 2);
+}
+
+/// CT-01, DF-36: handlers and indexes do not run here.
+#[tokio::test(start_paused = true)]
+async fn a_slow_process_function_is_named_in_the_log_if_more_than_ten_objects_wait() {
+    let logs = Logs::capture();
+    let names: Vec<_> = (0..12).map(|number| number.to_string()).collect();
+    let objects: Vec<_> = names.iter().map(|name| (name.as_str(), 1)).collect();
+    let source = source("10", &objects, open_watch());
+    let (reflector, queue) = grouped(&source);
+    let process_loop = ProcessLoop::new(reflector, queue, |_: &ObjectChanges<()>| {
+        // The clock advances at the first poll.
+        let _ = tokio::time::advance(Duration::from_millis(100)).now_or_never();
+        Ok(())
+    });
+
+    process_loop.run(sleep_seconds(5.0)).await;
+
+    let log = logs.take();
+    let slow: Vec<_> = log.lines().filter(|line| line.contains("is slow")).collect();
+    assert!(slow.len() == 1 && slow[0].contains("waiting=11"), "{log}");
+    assert!(slow[0].contains("the process function") && !slow[0].contains("index"), "{log}");
 }
