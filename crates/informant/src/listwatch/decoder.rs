@@ -7,8 +7,14 @@
 use std::{any::Any, sync::Arc};
 
 use kube::core::TypeMeta;
+use tokio::time::Instant;
+use tracing::warn;
 
-use super::{Item, Quarantined, source::ItemContent};
+use super::{
+    Item, Quarantined,
+    rules::decoding_pace::{DecodingPace, SlowStep},
+    source::ItemContent,
+};
 use crate::{
     Cached, Key, Object,
     object::{DecodeError, Erased, IDENTITY, Identity, Outline, Provenance, RawObject, Scanner},
@@ -44,6 +50,7 @@ struct ObjectMaker {
     stamp: Stamp,
     /// The number of objects that were reused from the cache.
     reused: usize,
+    pace: DecodingPace,
 }
 
 /// Sets the source's cluster and history on objects that the source has decoded. For JSON, the scanner sets them.
@@ -113,7 +120,8 @@ impl Decoder {
         cluster: Option<Arc<str>>,
     ) -> Self {
         let stamp = Stamp { cluster, history: 0, last: None };
-        Self { scanner, limit, objects: ObjectMaker { decode, types, transform, stamp, reused: 0 } }
+        let pace = DecodingPace::default();
+        Self { scanner, limit, objects: ObjectMaker { decode, types, transform, stamp, reused: 0, pace } }
     }
 
     /// Returns the number of objects that were reused from the cache since the last [`reset_reused`](Self::reset_reused).
@@ -123,6 +131,28 @@ impl Decoder {
 
     pub(super) fn reset_reused(&mut self) {
         self.objects.reused = 0;
+    }
+
+    /// Ends a group of objects, which was begun at this time. Logs a warning, at most once a minute, if decoding them was slow.
+    pub(super) fn end_group(&mut self, begun: Instant, informer: &str) {
+        let ObjectMaker { pace, transform, .. } = &mut self.objects;
+        let count = pace.objects();
+        if count == 0 {
+            return;
+        }
+        let now = Instant::now();
+        let elapsed_ms = (now - begun).as_millis();
+        match pace.end_group(now - begun, transform.is_some(), now) {
+            Some(SlowStep::Decode) => warn!(
+                informer,
+                count, elapsed_ms, "decoding is slow, and changes wait for it; `Lazy` or a projection decodes less"
+            ),
+            Some(SlowStep::Transform) => warn!(
+                informer,
+                count, elapsed_ms, "the transform is slow, and changes wait for it; a transform must not block"
+            ),
+            None => {}
+        }
     }
 
     /// Notes that the source's history has changed. A cached object of the old history may differ from one with the same uid and version,
@@ -190,6 +220,7 @@ impl Decoder {
 impl ObjectMaker {
     /// Makes an object of an item that the scanner has read.
     fn make_from_raw(&mut self, raw: RawObject<'_>, known: Known<'_>, json: &[u8]) -> DecodeResult {
+        self.pace.note_object();
         if let Some(same) = self.reuse(raw.identity(), known, || raw.digest()) {
             return Ok(same);
         }
@@ -218,6 +249,7 @@ impl ObjectMaker {
 
     /// Makes an object of an item that the source has decoded.
     fn make_from_decoded(&mut self, mut object: Cached<Erased>, known: Known<'_>) -> DecodeResult {
+        self.pace.note_object();
         if let Some(same) = self.reuse(object.identity(), known, || object.digest()) {
             return Ok(same);
         }
@@ -233,9 +265,13 @@ impl ObjectMaker {
     }
 
     /// Runs the transform on an object. If it fails, the object is dropped as a [`Cached`], which catches a panic of its destructor.
-    fn transform(&self, mut object: Cached<Erased>, json: Option<&[u8]>) -> DecodeResult {
+    fn transform(&mut self, mut object: Cached<Erased>, json: Option<&[u8]>) -> DecodeResult {
         let Some(transform) = &self.transform else { return Ok(object) };
+        let begun = self.pace.measures_transform().then(Instant::now);
         let outcome = panics::catch(|| transform(&mut object)).unwrap_or_else(|panic| Err(panicked(&panic).into()));
+        if let Some(begun) = begun {
+            self.pace.note_transform(begun.elapsed());
+        }
         match outcome {
             Ok(()) => Ok(object),
             Err(source) => {

@@ -8,7 +8,10 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use hashbrown::HashSet;
-use tokio::{task::coop::consume_budget, time::timeout};
+use tokio::{
+    task::coop::consume_budget,
+    time::{Instant, timeout},
+};
 use tracing::{debug, warn};
 
 use super::{
@@ -161,6 +164,7 @@ impl Reflector {
         let mut cutter = ListCutter::with_limit(self.settings.size_limit);
         let (mut end, mut has_body) = (None, false);
         while let Some(piece) = timeout(idle_timeout, pieces.next()).await.map_err(silent)? {
+            let begun = Instant::now();
             match piece? {
                 ListPiece::Body(chunk) => {
                     has_body = true;
@@ -184,6 +188,7 @@ impl Reflector {
                 ListPiece::Item(item) => received.push(of_our_kind(self.decoder.decode_item(item, &known))?),
                 ListPiece::End(metadata) => end = Some(metadata),
             }
+            self.decoder.end_group(begun, &self.resource);
             // A source that is always ready must not keep other tasks from running.
             consume_budget().await;
             let objects = received.len();

@@ -99,6 +99,7 @@ impl Reflector {
         loop {
             let known = cached_objects(&self.settings, self.resume.may_reuse());
             let mut has_new = false;
+            let decoding_since = Instant::now();
             while let Some(event) = reader.next(&mut self.decoder, &known)? {
                 match event {
                     DecodedEvent::Delta(delta) if delta.is_deleted() => received.remove(delta.key()),
@@ -113,6 +114,7 @@ impl Reflector {
                 }
                 received.has_events = true;
             }
+            self.decoder.end_group(decoding_since, &self.resource);
             if has_new {
                 last_new = Instant::now();
             }

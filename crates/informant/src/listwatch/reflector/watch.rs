@@ -106,7 +106,9 @@ impl Reflector {
         let mut history_changed = pin!(next_history_change(self.history_changes.clone()));
         let mut timer = pin!(sleep_until(reader.last_byte_at + self.watchdog.idle_timeout(reader.timeout)));
         loop {
+            let begun = Instant::now();
             let has_more = self.pass_on_events(reader, progress);
+            self.decoder.end_group(begun, &self.resource);
             self.update_status(reader, progress);
             if has_more? {
                 progress.unapplied = 0;

@@ -4,11 +4,12 @@
 //! - **Out:** what the reflector does next, as a table ([`state`]); which version to request ([`resume`]); the class of an error
 //!   ([`error_class`]); how long to wait ([`delays`], [`window`], [`watchdog`]); what to do about a silent watch ([`silence`]); whether there was an
 //!   outage ([`contact`]); which events identify the server's history ([`anchors`]); whether lists can be streamed ([`streaming`]);
-//!   when to list because of events that cannot be applied ([`unclear`]).
+//!   when to list because of events that cannot be applied ([`unclear`]); whether decoding is slow ([`decoding_pace`]).
 //! - **Knows nothing of:** requests, objects, bytes.
 
 pub(super) mod anchors;
 pub(super) mod contact;
+pub(super) mod decoding_pace;
 pub(super) mod delays;
 pub(super) mod error_class;
 pub(super) mod resume;

@@ -10,7 +10,7 @@ use informant::{
         Item, ListPiece, ListRequest, ListStream, ListWatch, ScriptedList, ScriptedSource, ScriptedWatch, SourceError,
         WatchRequest, WatchStream,
     },
-    object::{Identity, Provenance},
+    object::{DecodeError, Identity, Object, Provenance, RawObject},
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::TypeMeta;
@@ -361,4 +361,87 @@ async fn the_problem_of_an_informer_is_serialized_with_its_type_and_its_message(
         json!({"type": "stopped", "informer": "things", "crash": null, "message": stopped})
     );
     leaks.check();
+}
+
+/// Advances the paused clock, as if the caller had blocked.
+fn block_for(time: Duration) {
+    // The clock advances at the first poll.
+    let _ = tokio::time::advance(time).now_or_never();
+}
+
+/// The messages about slow code, without those about other things.
+fn slow_messages(logs: &Logs) -> String {
+    logs.take().lines().filter(|line| line.contains("slow")).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_transform_is_named_in_the_log_once_a_minute() {
+    let logs = Logs::capture();
+    for (takes, reports) in [(99, 0), (100, 2)] {
+        let leaks = Leaks::watch();
+        let mut watch = ScriptedWatch::new();
+        for version in 11..19 {
+            watch = watch.wait(Duration::from_secs(10)).modified(item("a", version));
+        }
+        let source = source("10", &[("a", 1), ("b", 2)], watch.stays_open());
+        let transform = move |_: &mut ()| block_for(Duration::from_millis(takes));
+        let informer = informer_with(&source, |builder| builder.transform(transform));
+        informer.start();
+        sleep_seconds(100.0).await;
+
+        let log = slow_messages(&logs);
+        assert_eq!(log.matches("the transform is slow").count(), reports, "{log}");
+        assert!(!log.contains("decoding"), "{log}");
+        leaks.stop(&informer).await;
+    }
+}
+
+/// An object whose decoding takes long.
+struct Slow;
+
+impl Object for Slow {
+    fn decode(_: &RawObject<'_>) -> Result<Self, DecodeError> {
+        block_for(Duration::from_millis(100));
+        Ok(Self)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_decoding_is_named_in_the_log_whether_or_not_there_is_a_transform() {
+    let logs = Logs::capture();
+    for has_transform in [false, true] {
+        let server = server_at_10();
+        server.put("configmaps", config_map("a", "1")).unwrap();
+        let builder = SharedInformer::<Slow>::builder(config_maps(&server));
+        let informer = if has_transform { builder.transform(|_| ()).build() } else { builder.build() };
+        informer.start();
+        informer.synced().await.unwrap();
+        assert_eq!(slow_messages(&logs).matches("decoding is slow").count(), usize::from(!has_transform));
+
+        server.put("configmaps", config_map("a", "2")).unwrap();
+        sleep_seconds(1.0).await;
+
+        assert_eq!(slow_messages(&logs).matches("decoding is slow").count(), usize::from(has_transform));
+        informer.stop().await.unwrap();
+    }
+}
+
+/// The informer takes everything that waits as one batch, so nothing waits behind the slow one.
+#[tokio::test]
+async fn slow_index_functions_are_named_in_the_log_although_no_change_waits() {
+    let logs = Logs::capture();
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+    // The sleep is real: the cache measures index functions with the real clock.
+    let slow = |_: &Cached<()>| {
+        std::thread::sleep(Duration::from_millis(110));
+        ["x"]
+    };
+    informer.add_index("by-sloth", slow).unwrap();
+    informer.start();
+    informer.synced().await.unwrap();
+
+    let log = slow_messages(&logs);
+    assert!(log.contains("index functions are slow") && log.contains(r#"indexes="by-sloth""#), "{log}");
+    leaks.stop(&informer).await;
 }
