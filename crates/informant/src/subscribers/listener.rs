@@ -17,14 +17,18 @@ use std::{
 
 use futures_util::future::{Either, select};
 use parking_lot::Mutex;
-use tokio::sync::{SetOnce, watch};
-use tracing::error;
+use tokio::{
+    sync::{SetOnce, watch},
+    time::Instant,
+};
+use tracing::{error, warn};
 
 use super::{
     HandlerStatus,
     buffer::{Buffer, BufferPolicy, Claims, EventBatch},
     calling::WorkOwner,
     filter::Filtering,
+    lateness::Lateness,
     workers::Worker,
 };
 use crate::{
@@ -67,6 +71,7 @@ struct Inbox {
     /// Wakes the worker or stream that waits for the next chunk.
     waker: Option<Waker>,
     worker: WorkerState,
+    lateness: Lateness,
 }
 
 /// Whether a worker takes events out of the buffer.
@@ -99,7 +104,12 @@ impl Listener {
             name,
             informer,
             claims: Arc::clone(buffer.claims()),
-            inbox: Mutex::new(Inbox { buffer, waker: None, worker: WorkerState::NoWorker }),
+            inbox: Mutex::new(Inbox {
+                buffer,
+                waker: None,
+                worker: WorkerState::NoWorker,
+                lateness: Lateness::default(),
+            }),
             delivered: AtomicU64::new(0),
             panics: AtomicU64::new(0),
             resyncs_skipped: AtomicU64::new(0),
@@ -266,6 +276,24 @@ impl Listener {
     /// How many events wait.
     pub(super) fn backlog(&self) -> usize {
         self.inbox.lock().buffer.len()
+    }
+
+    /// Logs a warning, once a minute, while events wait too long. Call it about once a second.
+    pub(crate) fn warn_if_late(&self, now: Instant) {
+        let mut inbox = self.inbox.lock();
+        let Inbox { buffer, lateness, .. } = &mut *inbox;
+        let (waited, waiting) = (lateness.check(buffer.first_unclaimed(), buffer.pushed(), now), buffer.len());
+        drop(inbox);
+        if let Some(waited) = waited.filter(|_| !self.is_closed()) {
+            let (informer, handler, waited_ms) = (&*self.informer, &*self.name, waited.as_millis());
+            warn!(
+                informer,
+                handler,
+                waiting,
+                waited_ms,
+                "an event has waited too long; the handler, or the reader of the stream, is slow or hangs"
+            );
+        }
     }
 
     pub(crate) fn status(&self) -> HandlerStatus {

@@ -17,6 +17,7 @@ mod delivery; // takes events from a buffer and calls the handler
 mod errors; // errors of registrations
 mod filter; // hides objects that do not pass a filter, and records those that did
 mod handler; // `EventHandler` and `Handler`
+mod lateness; // whether events wait too long for a handler
 mod listener; // buffer and state of one handler or stream
 mod processor; // hands each batch to all listeners
 mod registration; // `Registration`, the user's handle of a handler

@@ -1,10 +1,10 @@
 //! The process loop of a shared informer. Read this file first.
 //!
 //! - **In:** a reflector that fills a queue, and the [`BatchApplier`].
-//! - **Out:** every batch of the queue, applied; resyncs, when they are due.
+//! - **Out:** every batch of the queue, applied; resyncs, when they are due; warnings of handlers that are late.
 //! - **Knows nothing of:** how a batch is applied.
 
-use std::{convert::Infallible, pin::pin};
+use std::{convert::Infallible, pin::pin, time::Duration};
 
 use futures_util::future::select;
 use tokio::{
@@ -14,6 +14,9 @@ use tokio::{
 
 use super::batch_applier::BatchApplier;
 use crate::{listwatch::Reflector, queue::Closed};
+
+/// The time between two checks whether events wait too long for a handler.
+const LATENESS_CHECKS: Duration = Duration::from_secs(1);
 
 /// Runs a reflector beside the process loop. Both end when the future is dropped. A batch is applied without an `await`, so a
 /// batch is never applied in part.
@@ -25,6 +28,7 @@ pub(super) async fn run(reflector: Reflector, mut applier: BatchApplier) {
 }
 
 async fn process_batches(applier: &mut BatchApplier) -> Result<Infallible, Closed> {
+    let mut lateness_checked = Instant::now();
     loop {
         let taken = match applier.next_tick() {
             Some(at) => timeout_at(at, applier.queue.drain()).await.ok(),
@@ -34,7 +38,13 @@ async fn process_batches(applier: &mut BatchApplier) -> Result<Infallible, Close
             applier.apply(batch?);
         }
         // Checked after each batch, so that resyncs also happen while the queue is never empty.
-        applier.resync_due(Instant::now());
+        let now = Instant::now();
+        applier.resync_due(now);
+        // A handler that hangs cannot notice this by itself. Bookmarks of the server make batches, too, about one in a minute.
+        if now - lateness_checked >= LATENESS_CHECKS {
+            lateness_checked = now;
+            applier.core.listeners().iter().for_each(|listener| listener.warn_if_late(now));
+        }
         consume_budget().await;
     }
 }

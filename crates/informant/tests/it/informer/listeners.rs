@@ -186,6 +186,43 @@ async fn a_slow_call_with_a_long_backlog_is_logged_with_the_handlers_name_once_i
     leaks.stop(&informer).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_handler_or_stream_whose_oldest_event_has_waited_for_ten_seconds_is_logged_once_a_minute() {
+    let logs = Logs::capture();
+    let leaks = Leaks::watch();
+    let mut watch = ScriptedWatch::new();
+    for version in 11..100 {
+        watch = watch.wait(Duration::from_secs(1)).modified(item("a", version));
+    }
+    let informer = informer(&source("10", &[("a", 1)], watch.stays_open()));
+    let update_takes = |seconds: f64| move |_: Cached<()>, _: Cached<()>| sleep_seconds(seconds);
+    for (name, seconds) in [("quick", 0.1), ("sloth", 5.0), ("stuck", 3600.0)] {
+        informer.subscribe().named(name).on_update_async(update_takes(seconds)).register().unwrap();
+    }
+    let unread = informer.subscribe().named("unread").stream().unwrap();
+    informer.start();
+    let late = || {
+        let log = logs.take();
+        let lines = log.lines().filter(|line| line.contains("an event has waited too long"));
+        let name = |line: &str| line.split("handler=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+        lines.map(name).collect::<Vec<_>>()
+    };
+
+    sleep_seconds(10.5).await;
+    assert!(late().is_empty());
+    sleep_seconds(15.0).await;
+    let mut names = late();
+    names.sort();
+    assert_eq!(names, ["sloth", "stuck", "unread"]);
+    sleep_seconds(40.0).await;
+    assert!(late().is_empty());
+    sleep_seconds(24.0).await;
+    assert_eq!(late().len(), 3, "a minute later");
+    drop(unread);
+    informer.stop_within(Duration::from_secs(4000)).await.unwrap();
+    leaks.check();
+}
+
 /// PL-09
 #[tokio::test]
 async fn a_slow_call_with_a_short_backlog_is_not_logged() {
