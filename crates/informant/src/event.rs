@@ -68,13 +68,13 @@ pub enum Event<O> {
     Synced,
 }
 
-/// An event on its way from the cache to the handlers. For a delete, it also carries the state that handlers received last: filters and
-/// coalescing look at that state, not at the final one.
+/// An event on its way from the cache to the handlers. For a delete, it also carries the state that handlers received last, so that this
+/// state, too, is dropped after the apply lock was released.
 #[derive(Debug, Clone)]
 pub(crate) struct CacheEvent {
     pub(crate) event: Event<Erased>,
     /// For a delete, the state that handlers received last. `None` if that is the state in the event, and for all other events.
-    #[cfg_attr(not(test), expect(dead_code, reason = "filters no longer read it"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "it delays the drop; only tests read it"))]
     last_received: Option<Cached<Erased>>,
 }
 
@@ -109,8 +109,8 @@ impl CacheEvent {
         Self { event: Event::Deleted(deleted), last_received: Some(last_received) }
     }
 
-    #[cfg(test)]
     /// For a delete, returns the state that handlers received last; for any other event, its [object](Event::object).
+    #[cfg(test)]
     pub(crate) fn last_received(&self) -> Option<&Cached<Erased>> {
         self.last_received.as_ref().or_else(|| self.event.object())
     }
