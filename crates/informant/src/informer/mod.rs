@@ -10,6 +10,6 @@ mod pipeline; // the part that runs; begin with its `process_loop`
 
 pub use self::handle::{
     AddHandlerError, AlreadyStarted, Callbacks, EventCallback, InformerBuilder, InformerState, InformerStatus, Problem,
-    SharedInformer, StopError, StopErrors, Subscribe, SyncError, SyncErrors, WaitError, WaitTarget,
+    ScopeMismatch, SharedInformer, StopError, StopErrors, Subscribe, SyncError, SyncErrors, WaitError, WaitTarget,
 };
-pub(crate) use self::handle::{AnyInformer, AnyInformerBuilder, SubscribeOptions, stop, synced};
+pub(crate) use self::handle::{AnyInformer, AnyInformerBuilder, SubscribeOptions, Written, stop, synced};

@@ -16,7 +16,22 @@ use super::{
 use crate::object::Erased;
 
 /// A source whose object type is erased.
-pub struct AnySource(pub(super) Arc<dyn DynSource>);
+pub struct AnySource {
+    pub(super) source: Arc<dyn DynSource>,
+    /// `None` for a custom source.
+    pub(super) selection: Option<KubeSelection>,
+}
+
+/// The objects of an API server that a source requests, beside their namespace.
+#[derive(Clone, Debug)]
+pub(crate) struct KubeSelection {
+    /// The kind, with its group: `Pod`, `Deployment.apps`.
+    pub(crate) kind: String,
+    /// The label selector; empty if all labels are selected.
+    pub(crate) labels: String,
+    /// The field selector; empty if all fields are selected.
+    pub(crate) fields: String,
+}
 
 /// [`ListWatch`] with boxed futures and erased objects.
 pub(crate) trait DynSource: Send + Sync {
@@ -41,12 +56,12 @@ struct ErasedSource<O, L> {
 impl AnySource {
     /// Erases the object type of a source. Compiled for each `O` and `L`.
     pub(super) fn new<O: Send + Sync + 'static, L: ListWatch<O>>(source: L) -> Self {
-        Self(Arc::new(ErasedSource { source, object_type: PhantomData }))
+        Self { source: Arc::new(ErasedSource { source, object_type: PhantomData }), selection: None }
     }
 
-    /// Wraps a source that delivers only JSON, which needs no object type. Compiled once for each `L`.
-    pub(super) fn of_json<L: ListWatch<Erased>>(source: L) -> Self {
-        Self::new::<Erased, L>(source)
+    /// Wraps the source of an API server, which delivers only JSON and needs no object type. Compiled once for each `L`.
+    pub(super) fn of_server<L: ListWatch<Erased>>(source: L, selection: KubeSelection) -> Self {
+        Self { selection: Some(selection), ..Self::new::<Erased, L>(source) }
     }
 }
 

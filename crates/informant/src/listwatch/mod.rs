@@ -58,14 +58,15 @@ mod scripted; // `ScriptedSource`, a source for tests
 mod source; // `ListWatch`, the trait of sources
 mod witness; // asks a source whether it still has an event
 
+pub(crate) use any_source::KubeSelection;
 pub use decoder::TransformResult;
 pub(crate) use decoder::{Transform, transform_of};
 pub use destination::Destination;
 pub(crate) use error::{Chain, advice_of, causes, text_of};
 pub use error::{ListWatchError, Operation, SourceError};
 pub use health::ServerHealth;
-pub(crate) use kube_api::scope_text;
 pub use kube_api::{KubeSource, ScopeError};
+pub(crate) use kube_api::{kind_name, scope_text};
 pub use quarantine::Quarantined;
 pub use reflector::{Activity, Reflector, ReflectorBuilder, ReflectorHandle, ReflectorStatus};
 pub(crate) use reflector::{Callback, ReflectorSettings};

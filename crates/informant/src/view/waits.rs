@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 use super::{Address, AnyView, View};
 use crate::{
     Cached, ResourceVersion, informer,
-    informer::{AnyInformer, InformerStatus, Problem, StopErrors, SyncErrors, WaitError},
+    informer::{AnyInformer, InformerStatus, Problem, StopErrors, SyncErrors, WaitError, Written},
     listwatch::Quarantined,
     object::{Erased, Identity},
 };
@@ -142,12 +142,13 @@ impl<O> View<O> {
     #[doc(alias = "wait_for_version")]
     pub async fn wait_for_write(
         &self,
-        written: &impl kube::Resource,
+        written: &(impl kube::Resource + 'static),
         within: Duration,
     ) -> Result<Option<Cached<O>>, WaitError> {
         let not_written = || WaitError::MissingNameOrVersion { informer: Arc::clone(&self.view.name) };
-        let Identity { key, version, .. } = Identity::of_written(written).ok_or_else(not_written)?;
-        self.wait_for(&key, &version, within).await
+        let written = Written::of(written).ok_or_else(not_written)?;
+        let informer = self.view.require_informer(&written.identity.key)?;
+        Ok(informer.wait_for_write(&written, within).await?.map(Cached::typed))
     }
 
     /// Waits until the caches of all members have applied everything up to this version.

@@ -28,8 +28,8 @@ macro_rules! names_of {
 
 #[test]
 fn every_error_type_of_the_library_converts_into_its_error() {
-    // The texts of these are parts of those of `DecodeError` and `ParseSelectorError`; no call returns them.
-    let parts = ["SyntaxProblem", "SelectorProblem"];
+    // The texts of these are parts of those of `DecodeError`, `ParseSelectorError` and `WaitError`; no call returns them.
+    let parts = ["SyntaxProblem", "SelectorProblem", "ScopeMismatch"];
     let names = names_of![
         AddHandlerError,
         AlreadyStarted,

@@ -199,6 +199,16 @@ pub enum WaitError {
         /// Which object, with its cluster if the view has several.
         address: String,
     },
+    /// The informer cannot see the written object: it is of another kind or namespace, or the informer's selectors exclude it.
+    #[error("informer {informer} will not see {key}: {reason}")]
+    OutsideScope {
+        /// Which informer.
+        informer: Arc<str>,
+        /// Which object.
+        key: Key,
+        /// What excludes the object.
+        reason: ScopeMismatch,
+    },
     /// The informer has stopped.
     #[error("informer {informer} has stopped and will not see {awaited}; its cache stays at {}", cache_version(cache.as_ref()))]
     Stopped {
@@ -208,6 +218,38 @@ pub enum WaitError {
         awaited: WaitTarget,
         /// The version of the cache.
         cache: Option<ResourceVersion>,
+    },
+}
+
+/// Why an informer cannot see an object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScopeMismatch {
+    /// The object is of another kind. Kinds are written with their group: `Pod`, `Deployment.apps`.
+    #[error("the object is a {object}, and the informer has objects of kind {informer}")]
+    Kind {
+        /// The kind of the informer's objects.
+        informer: String,
+        /// The kind of the object.
+        object: String,
+    },
+    /// The object is in another namespace.
+    #[error("the informer has only objects of namespace {informer}")]
+    Namespace {
+        /// The namespace of the informer's objects.
+        informer: Arc<str>,
+    },
+    /// The object's labels do not match the informer's label selector.
+    #[error("its labels do not match the informer's selector {selector:?}")]
+    Labels {
+        /// The informer's label selector.
+        selector: String,
+    },
+    /// The object's name or namespace does not match the informer's field selector.
+    #[error("its name or namespace does not match the informer's field selector {selector:?}")]
+    Fields {
+        /// The informer's field selector.
+        selector: String,
     },
 }
 

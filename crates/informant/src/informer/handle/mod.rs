@@ -16,17 +16,22 @@ mod status; // `InformerStatus` and `Problem`
 mod subscribe; // `Subscribe`: settings of a handler or stream
 mod sync; // waiting for the initial list
 mod waits; // waiting for versions, writes and deletions
+mod written; // whether an informer can see a written object
 
 pub(crate) use self::{
     any::AnyInformer,
     builder::AnyInformerBuilder,
     group::{stop, synced},
     subscribe::SubscribeOptions,
+    written::Written,
 };
 pub use self::{
     builder::InformerBuilder,
     callbacks::Callbacks,
-    errors::{AddHandlerError, AlreadyStarted, StopError, StopErrors, SyncError, SyncErrors, WaitError, WaitTarget},
+    errors::{
+        AddHandlerError, AlreadyStarted, ScopeMismatch, StopError, StopErrors, SyncError, SyncErrors, WaitError,
+        WaitTarget,
+    },
     event_callback::EventCallback,
     shared::{InformerState, SharedInformer},
     status::{InformerStatus, Problem},

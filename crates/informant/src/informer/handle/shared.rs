@@ -10,7 +10,7 @@ use ref_cast::{RefCastCustom, ref_cast_custom};
 
 use super::{
     AddHandlerError, AlreadyStarted, AnyInformer, AnyInformerBuilder, InformerBuilder, InformerStatus, StopError,
-    Subscribe, SyncError, WaitError,
+    Subscribe, SyncError, WaitError, Written,
 };
 use crate::{
     Cached, Key, Object, ResourceVersion,
@@ -345,18 +345,28 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// # }
     /// ```
     ///
+    /// A write can make an object leave the informer's selection, for example by changing a label. If the cache has such an object, the
+    /// call waits until the cache has removed it, and returns `None`.
+    ///
     /// # Errors
     ///
-    /// As for [`wait_for`](Self::wait_for); and if the object has no name or no version.
+    /// As for [`wait_for`](Self::wait_for); if the object has no name or no version; and at once, with the
+    /// [reason](super::ScopeMismatch), if the informer cannot see the object: it is of another kind or namespace, or the informer's
+    /// selectors exclude it and the cache does not have it.
+    ///
+    /// Not everything can be checked here. Of field selectors, only `metadata.name` and `metadata.namespace` are; an object that another
+    /// field excludes is awaited until the cache has reached its version, and then the call returns `None`. Only the namespace is
+    /// checked if the source is not a [`KubeSource`](crate::listwatch::KubeSource). The API version of the object need not be that of the
+    /// informer.
     #[doc(alias = "wait_for_version")]
     pub async fn wait_for_write(
         &self,
-        written: &impl kube::Resource,
+        written: &(impl kube::Resource + 'static),
         within: Duration,
     ) -> Result<Option<Cached<O>>, WaitError> {
         let missing_name_or_version = || WaitError::MissingNameOrVersion { informer: Arc::clone(self.name()) };
-        let Identity { key, version, .. } = Identity::of_written(written).ok_or_else(missing_name_or_version)?;
-        self.wait_for(&key, &version, within).await
+        let written = Written::of(written).ok_or_else(missing_name_or_version)?;
+        Ok(self.informer.wait_for_write(&written, within).await?.map(Cached::typed))
     }
 
     /// Waits until the cache shows this version of an object, or a newer one. Returns the cached object, or `None` if it has been deleted
@@ -389,7 +399,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// # Errors
     ///
     /// If the time limit passes, the object is in [quarantine](Self::quarantined), the server's history changes, the informer stops, or
-    /// the versions cannot be compared.
+    /// the versions cannot be compared; and at once if the informer has only objects of another namespace.
     pub async fn wait_for(
         &self,
         key: &Key,

@@ -14,7 +14,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
-use super::{AnyInformer, WaitError, WaitTarget};
+use super::{AnyInformer, ScopeMismatch, WaitError, WaitTarget, Written};
 use crate::{
     Cached, Key, ResourceVersion, Uid,
     informer::pipeline::Core,
@@ -29,6 +29,36 @@ impl AnyInformer {
         self.core().caught_up_to(version, within).await
     }
 
+    /// Waits until the cache shows an object as it was written, or in a newer state.
+    ///
+    /// An object that the selectors exclude can be in the cache, as it was before the write: then this waits for its removal.
+    pub(crate) async fn wait_for_write(
+        &self,
+        written: &Written<'_>,
+        within: Duration,
+    ) -> Result<Option<Cached<Erased>>, WaitError> {
+        let Identity { key, version, .. } = &written.identity;
+        let (core, wait) =
+            (self.core(), Wait::new(self.core(), WaitTarget::Object(key.clone(), version.clone()), within));
+        let mismatch = core.selection.as_ref().and_then(|selection| written.mismatch(selection));
+        let is_over = |mismatch: &ScopeMismatch| match mismatch {
+            ScopeMismatch::Kind { .. } | ScopeMismatch::Namespace { .. } => true,
+            ScopeMismatch::Labels { .. } | ScopeMismatch::Fields { .. } => {
+                let is_known = core.lister.get(key).is_some() || wait.quarantined(key).is_some();
+                // A cache that has reached the version may have removed the object already.
+                !is_known && !matches!(wait.has_reached(version), Ok(true))
+            }
+        };
+        match mismatch.filter(is_over) {
+            Some(reason) => Err(self.outside_scope(key, reason)),
+            None => self.wait_for(key, version, within).await,
+        }
+    }
+
+    fn outside_scope(&self, key: &Key, reason: ScopeMismatch) -> WaitError {
+        WaitError::OutsideScope { informer: Arc::clone(self.name()), key: key.clone(), reason }
+    }
+
     /// Waits until the cache shows this version of an object, or a newer one.
     pub(crate) async fn wait_for(
         &self,
@@ -37,6 +67,9 @@ impl AnyInformer {
         within: Duration,
     ) -> Result<Option<Cached<Erased>>, WaitError> {
         let core = self.core();
+        if let Some(namespace) = core.namespace.as_ref().filter(|namespace| key.namespace() != Some(namespace)) {
+            return Err(self.outside_scope(key, ScopeMismatch::Namespace { informer: Arc::clone(namespace) }));
+        }
         let wait = Wait::new(core, WaitTarget::Object(key.clone(), version.clone()), within);
         wait.until(|| {
             // The cache will not show an object that cannot be decoded, unless it changes again.
@@ -130,6 +163,7 @@ impl CacheProgress for Core {
                 WaitError::TimedOut { .. }
                 | WaitError::Quarantined { .. }
                 | WaitError::MissingNameOrVersion { .. }
+                | WaitError::OutsideScope { .. }
                 | WaitError::OutsideView { .. } => NotReached::Stopped,
             })
         })

@@ -22,7 +22,7 @@ use tracing::error;
 use super::{phase::Phase, run::Unstarted};
 use crate::{
     ResourceVersion,
-    listwatch::{Activity, ListWatchError, ReflectorHandle, ReflectorStatus},
+    listwatch::{Activity, KubeSelection, ListWatchError, ReflectorHandle, ReflectorStatus},
     metrics::InformerMetrics,
     object::Erased,
     panics,
@@ -38,6 +38,8 @@ pub(crate) struct Core {
     pub(crate) cluster: Option<Arc<str>>,
     /// The namespace of the objects, if the source is restricted to one.
     pub(crate) namespace: Option<Arc<str>>,
+    /// The objects that the source requests from an API server; `None` for a custom source.
+    pub(crate) selection: Option<KubeSelection>,
     pub(crate) indexer: Indexer<Erased>,
     pub(crate) lister: Lister<Erased>,
     /// Held while a batch is applied to the cache and its events are distributed, and while a listener is added: so each listener
@@ -91,6 +93,7 @@ impl Core {
             name,
             cluster: settings.reflector.cluster(),
             namespace: settings.reflector.namespace(),
+            selection: settings.reflector.selection(),
             lister: indexer.lister(),
             indexer,
             id: processor.id(),

@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use super::{
     Item, ListPiece, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, Served, SourceError, WatchPiece,
     WatchRequest, WatchStream,
-    any_source::AnySource,
+    any_source::{AnySource, KubeSelection},
     frames::{ListCutter, ListPart},
 };
 use crate::ResourceVersion;
@@ -365,7 +365,12 @@ impl<O> ListWatch<O> for KubeSource {
     }
 
     fn erase(self) -> AnySource {
-        AnySource::of_json(self)
+        let selection = KubeSelection {
+            kind: kind_name(&self.resource.group, &self.resource.kind),
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+        };
+        AnySource::of_server(self, selection)
     }
 }
 
@@ -378,6 +383,11 @@ impl std::fmt::Debug for KubeSource {
             .field("fields", &self.fields)
             .finish_non_exhaustive()
     }
+}
+
+/// Writes a kind with its group, as `kubectl` does: `Pod`, `Deployment.apps`.
+pub(crate) fn kind_name(group: &str, kind: &str) -> String {
+    if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") }
 }
 
 /// Writes a selection as the end of a source's name; empty if all objects are selected.

@@ -26,7 +26,7 @@ use tokio::{sync::watch::Receiver, time::Instant};
 use self::{report::Reporter, status::StatusBoard};
 use super::{
     Backoff, Destination, ListWatch, ListWatchError, Quarantined, ServerHealth, StreamingSupport,
-    any_source::{AnySource, DynSource},
+    any_source::{AnySource, DynSource, KubeSelection},
     decoder::{Decode, Decoder, Transform, TransformResult, decode_as, decode_nothing, transform_of},
     destination::ErasedDestination,
     frames::DEFAULT_LIMIT,
@@ -91,6 +91,7 @@ pub struct ReflectorBuilder<O> {
 /// Settings of a reflector whose object type is erased.
 pub(crate) struct ReflectorSettings {
     source: Arc<dyn DynSource>,
+    selection: Option<KubeSelection>,
     decode: Decode,
     /// The apiVersion and kind of the object type; `None` for any.
     types: Option<TypeMeta>,
@@ -341,7 +342,8 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 impl ReflectorSettings {
     fn new(source: AnySource, decode: Decode, types: Option<TypeMeta>) -> Self {
         Self {
-            source: source.0,
+            source: source.source,
+            selection: source.selection,
             decode,
             types,
             transform: None,
@@ -389,6 +391,11 @@ impl ReflectorSettings {
     /// Returns the namespace of the source, if it has only one.
     pub(crate) fn namespace(&self) -> Option<Arc<str>> {
         self.source.namespace()
+    }
+
+    /// Returns the objects that the source requests from an API server; `None` for a custom source.
+    pub(crate) fn selection(&self) -> Option<KubeSelection> {
+        self.selection.clone()
     }
 
     /// Returns the source's name.

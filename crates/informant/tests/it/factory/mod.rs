@@ -14,3 +14,4 @@ mod view_callbacks;
 mod view_events;
 mod view_handlers;
 mod views;
+mod writes;
