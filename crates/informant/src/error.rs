@@ -49,7 +49,7 @@ use crate::{
     process_loop::ProcessError,
     queue::Closed,
     store::{ApiSelectorError, DuplicateIndex, IndexPanic, NotFound, NotOneValue, ParseSelectorError, UnknownIndex},
-    subscribers::{InsideCallback, NotCaughtUp, NotSynced, StopHandlerError},
+    subscribers::{NotCaughtUp, NotSynced, StopHandlerError},
     view::ViewError,
 };
 
@@ -260,8 +260,6 @@ error_types! {
     FieldPath(FieldPathError),
     /// An index function panicked.
     IndexPanic(IndexPanic),
-    /// A callback waited for its own end.
-    InsideCallback(InsideCallback),
     /// A list or a watch failed.
     ListWatch(ListWatchError),
     /// A handler will not receive all events up to a version.
@@ -288,7 +286,7 @@ error_types! {
     Source(SourceError),
     /// An informer did not stop in time.
     Stop(StopError),
-    /// A handler did not end in time.
+    /// A handler did not end in time, or the callback that called cannot wait for its end.
     StopHandler(StopHandlerError),
     /// Some of several informers did not stop in time.
     StopErrors(StopErrors),

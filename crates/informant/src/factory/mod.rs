@@ -254,7 +254,8 @@ impl SharedInformerFactory {
     ///
     /// # Errors
     ///
-    /// If called in a callback of one of the informers: the callback would wait for itself. The call does not wait then; the informers stop.
+    /// If called in a callback of one of the informers: the callback would wait for itself. Also if called in a callback for which a callback of
+    /// one of the informers waits; see [`SharedInformer::stop`]. The call does not wait then; the informers stop.
     #[doc(alias = "shutdown")]
     pub async fn stop(&self) -> Result<(), StopErrors> {
         self.stop_all(None).await

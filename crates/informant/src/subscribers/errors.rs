@@ -112,16 +112,8 @@ pub enum NotCaughtUp {
     },
 }
 
-/// A callback, or its future, tried to wait for its own end.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-#[error("{name} cannot be waited for from inside one of its own callbacks; remove it, or wait in another task")]
-pub struct InsideCallback {
-    /// The name of the handler or informer.
-    pub name: Arc<str>,
-}
-
-/// Why [`Registration::stop_within`](super::Registration::stop_within) failed. The handler is removed in any case.
+/// Why [`Registration::stop`](super::Registration::stop) or [`stop_within`](super::Registration::stop_within) failed. The handler is removed
+/// in any case.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StopHandlerError {
@@ -130,6 +122,18 @@ pub enum StopHandlerError {
         "{handler} of informer {informer} cannot wait in one of its own callbacks for their end; wait in another task"
     )]
     InsideCallback {
+        /// The informer's name.
+        informer: Arc<str>,
+        /// The handler's name.
+        handler: Arc<str>,
+    },
+    /// The method was called in another callback, for which a callback of this handler waits, directly or through others: each would wait
+    /// for the other.
+    #[error(
+        "this callback cannot wait for the end of {handler} of informer {informer}, because a callback of that handler waits for this \
+         one; the handler is removed, and ends when this callback returns"
+    )]
+    WaitsForCaller {
         /// The informer's name.
         informer: Arc<str>,
         /// The handler's name.

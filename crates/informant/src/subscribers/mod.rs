@@ -23,10 +23,11 @@ mod processor; // hands each batch to all listeners
 mod registration; // `Registration`, the user's handle of a handler
 mod resync; // which handlers are due for a resync
 mod stream; // `EventStream`
+mod wait_graph; // callbacks that wait for each other
 mod workers; // the tasks and threads that call handlers
 
 pub use closures::Handler;
-pub use errors::{InsideCallback, NotCaughtUp, NotSynced, StopHandlerError};
+pub use errors::{NotCaughtUp, NotSynced, StopHandlerError};
 pub use handler::EventHandler;
 pub use registration::{HandlerStatus, Registration};
 pub(crate) use stream::AnyEventStream;
@@ -34,7 +35,7 @@ pub use stream::EventStream;
 
 pub(crate) use buffer::BufferPolicy;
 pub(crate) use call_lock::CallLock;
-pub(crate) use calling::{WorkOwner, as_work_of, is_inside_informer, run_as_work_of};
+pub(crate) use calling::{WorkOwner, as_work_of, run_as_work_of, wait_conflict, wait_for_end};
 pub(crate) use closures::{Closures, name_at};
 pub(crate) use filter::Filter;
 pub(crate) use handler::{AnyHandler, EventFuture, erase_handler};
@@ -42,4 +43,5 @@ pub(crate) use listener::{CloseReason, Listener};
 pub(crate) use processor::SharedProcessor;
 pub(crate) use registration::{CacheProgress, Clusters, NotReached};
 pub(crate) use resync::ResyncRequest;
+pub(crate) use wait_graph::WaitConflict;
 pub(crate) use workers::{Worker, WorkerKind, Workers};

@@ -14,7 +14,9 @@ use std::{
 use futures_util::future::{BoxFuture, Either, select, try_join_all};
 use tokio::time::timeout;
 
-use super::{InsideCallback, Listener, NotCaughtUp, NotSynced, StopHandlerError, calling, listener::CloseReason};
+use super::{
+    Listener, NotCaughtUp, NotSynced, StopHandlerError, calling, listener::CloseReason, wait_graph::WaitConflict,
+};
 use crate::{ResourceVersion, object::NotComparable};
 
 /// A registered handler or stream of one informer, or of all members of a view. Dropping it changes nothing: the handler stays registered.
@@ -294,17 +296,24 @@ impl Registration {
     ///
     /// # Errors
     ///
-    /// If called in one of the handler's own callbacks, which would wait for itself. The handler is removed, but the call does not wait.
+    /// If called in one of the handler's own callbacks, which would wait for itself; or in another callback, for which one of the handler's
+    /// callbacks waits by such a call. The handler is removed, but the call does not wait.
     #[doc(alias = "shutdown")]
-    pub async fn stop(&self) -> Result<(), InsideCallback> {
+    pub async fn stop(&self) -> Result<(), StopHandlerError> {
         self.remove();
-        if self.is_inside() {
-            return Err(InsideCallback { name: self.name() });
-        }
-        for listener in self.listeners() {
-            listener.ended().await;
-        }
-        Ok(())
+        let owners: Vec<_> = self.listeners().map(|listener| listener.owner).collect();
+        let ended = async {
+            for listener in self.listeners() {
+                listener.ended().await;
+            }
+        };
+        calling::wait_for_end(&owners, ended).await.map_err(|conflict| {
+            let (informer, handler) = (Arc::clone(&self.informer), self.name());
+            match conflict {
+                WaitConflict::OwnCallback => StopHandlerError::InsideCallback { informer, handler },
+                WaitConflict::Circle => StopHandlerError::WaitsForCaller { informer, handler },
+            }
+        })
     }
 
     /// As [`stop`](Self::stop), with a time limit.
@@ -330,15 +339,13 @@ impl Registration {
     ///
     /// # Errors
     ///
-    /// As for `stop`; and if a running callback has not returned in time. The handler is removed in both cases. Call `stop` again to
+    /// As for `stop`; and if a running callback has not returned in time. The handler is removed in all cases. Call `stop` again to
     /// continue waiting.
     pub async fn stop_within(&self, within: Duration) -> Result<(), StopHandlerError> {
-        let (informer, handler) = (Arc::clone(&self.informer), self.name());
-        match timeout(within, self.stop()).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(InsideCallback { name: handler })) => Err(StopHandlerError::InsideCallback { informer, handler }),
-            Err(_) => Err(StopHandlerError::StillRunning { informer, handler, within }),
-        }
+        timeout(within, self.stop()).await.unwrap_or_else(|_| {
+            let (informer, handler) = (Arc::clone(&self.informer), self.name());
+            Err(StopHandlerError::StillRunning { informer, handler, within })
+        })
     }
 }
 

@@ -59,7 +59,8 @@ impl<O, A> View<O, A> {
     ///
     /// # Errors
     ///
-    /// If called in a callback of one of the members: the callback would wait for itself. The call does not wait then; the members stop.
+    /// If called in a callback of one of the members: the callback would wait for itself. Also if called in a callback for which a callback of
+    /// one of the members waits; see [`SharedInformer::stop`](crate::SharedInformer::stop). The call does not wait then; the members stop.
     #[doc(alias = "shutdown")]
     pub async fn stop(&self) -> Result<(), StopErrors> {
         self.view.stop(None).await

@@ -11,7 +11,7 @@ use informant::{
     process_loop::ProcessError,
     queue::Closed,
     store::{ApiSelectorError, DuplicateIndex, IndexPanic, NotFound, NotOneValue, ParseSelectorError, UnknownIndex},
-    subscribers::{InsideCallback, NotCaughtUp, NotSynced, StopHandlerError},
+    subscribers::{NotCaughtUp, NotSynced, StopHandlerError},
     view::ViewError,
 };
 
@@ -42,7 +42,6 @@ fn every_error_type_of_the_library_converts_into_its_error() {
         Error,
         FieldPathError,
         IndexPanic,
-        InsideCallback,
         ListWatchError,
         NotCaughtUp,
         NotComparable,

@@ -16,7 +16,7 @@ use crate::{
     object::Erased,
     panics,
     store::{AnyIndexFunction, DuplicateIndex, Index, IndexPanic, Lister},
-    subscribers::is_inside_informer,
+    subscribers::{WaitConflict, wait_conflict, wait_for_end},
 };
 
 /// An informer whose object type is erased. Cheap to clone; all clones are handles of the same informer.
@@ -91,25 +91,32 @@ impl AnyInformer {
     /// Stops the informer, and waits until no callback or task of it is running.
     pub(crate) async fn stop(&self) -> Result<(), StopError> {
         self.ask_to_stop();
-        if let Some(error) = self.inside_callback() {
-            return Err(error);
-        }
         let core = self.core();
-        core.wait_for_phase(|phase| matches!(phase, Phase::Stopped(_))).await;
-        // If the runtime has ended, the threads of blocking handlers may still be running.
-        for listener in core.listeners() {
-            listener.ended().await;
-        }
-        if let Some(task) = core.task.get() {
-            task.clone().await;
-        }
-        Ok(())
+        let stopped = async {
+            core.wait_for_phase(|phase| matches!(phase, Phase::Stopped(_))).await;
+            // If the runtime has ended, the threads of blocking handlers may still be running.
+            for listener in core.listeners() {
+                listener.ended().await;
+            }
+            if let Some(task) = core.task.get() {
+                task.clone().await;
+            }
+        };
+        wait_for_end(&[core.work_owner()], stopped).await.map_err(|conflict| self.stop_error(conflict))
     }
 
-    /// Returns an error if the calling thread runs a callback of this informer, which would wait for itself.
-    pub(crate) fn inside_callback(&self) -> Option<StopError> {
-        let core = self.core();
-        is_inside_informer(core.id).then(|| StopError::InsideCallback { informer: Arc::clone(&core.name) })
+    /// Returns an error if the calling thread runs a callback that must not wait for this informer: one of its own, which would wait for
+    /// itself, or one for which a callback of this informer waits.
+    pub(super) fn check_wait_for_stop(&self) -> Option<StopError> {
+        wait_conflict(self.core().work_owner()).map(|conflict| self.stop_error(conflict))
+    }
+
+    fn stop_error(&self, conflict: WaitConflict) -> StopError {
+        let informer = Arc::clone(self.name());
+        match conflict {
+            WaitConflict::OwnCallback => StopError::InsideCallback { informer },
+            WaitConflict::Circle => StopError::WaitsForCaller { informer },
+        }
     }
 
     /// Returns true if the informer stopped although no handle asked it to.

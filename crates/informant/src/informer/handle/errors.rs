@@ -279,6 +279,16 @@ pub enum StopError {
         /// Which informer.
         informer: Arc<str>,
     },
+    /// A callback of another informer made the call, and a callback of this informer waits for it, directly or through others: each would wait
+    /// for the other. The informer stops when the callback that made the call returns.
+    #[error(
+        "this callback cannot wait for informer {informer} to stop, because a callback of that informer waits for this one; the informer \
+         stops when this callback returns"
+    )]
+    WaitsForCaller {
+        /// Which informer.
+        informer: Arc<str>,
+    },
     /// Callbacks did not return in time. The informer stops when they do.
     #[error("informer {informer} has not stopped within {within:?}: {}", running(handlers))]
     StillRunning {

@@ -47,7 +47,7 @@ pub(crate) async fn stop(informers: &[AnyInformer], within: Option<Duration>) ->
     // All are asked to stop before any is awaited, so that a slow one does not delay the others.
     informers.iter().for_each(AnyInformer::ask_to_stop);
     // A callback that waited here would block its own informer, and possibly others that wait for it.
-    let errors: Vec<_> = informers.iter().filter_map(AnyInformer::inside_callback).collect();
+    let errors: Vec<_> = informers.iter().filter_map(AnyInformer::check_wait_for_stop).collect();
     if !errors.is_empty() {
         return Err(StopErrors { errors });
     }

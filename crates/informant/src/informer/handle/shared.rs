@@ -165,8 +165,10 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// If a callback of the informer, such as a handler or an index function, makes the call: it would wait for its own end. The informer
-    /// stops when the callback returns.
+    /// If a callback of the informer, such as a handler or an index function, makes the call: it would wait for its own end. Also if a callback
+    /// of another informer makes the call while a callback of this informer waits for that one, by such a call: each would wait for the
+    /// other. In both cases the informer stops when the callback returns. A callback that waits in other ways, for example for a task that
+    /// makes the call, is not detected.
     #[doc(alias = "shutdown")]
     pub async fn stop(&self) -> Result<(), StopError> {
         self.informer.stop().await

@@ -253,7 +253,7 @@ async fn a_future_that_stops_its_own_handler_gets_an_error() {
         [
             "self of informer things cannot wait in one of its own callbacks until it is synced; wait in another task",
             "self of informer things cannot wait in one of its own callbacks until it has received events; wait in another task",
-            "self cannot be waited for from inside one of its own callbacks; remove it, or wait in another task",
+            "self of informer things cannot wait in one of its own callbacks for their end; wait in another task",
             "a callback of informer things cannot wait for the informer to stop; it stops when the callback returns",
         ]
     );

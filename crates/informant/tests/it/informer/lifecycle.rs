@@ -273,7 +273,7 @@ async fn stop_inside_a_callback_of_the_same_handler_is_an_error() {
     assert_eq!(
         errors,
         [
-            "self cannot be waited for from inside one of its own callbacks; remove it, or wait in another task",
+            "self of informer things cannot wait in one of its own callbacks for their end; wait in another task",
             "a callback of informer things cannot wait for the informer to stop; it stops when the callback returns",
         ]
     );

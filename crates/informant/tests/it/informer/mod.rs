@@ -17,6 +17,7 @@ mod quarantine;
 mod reads;
 mod registrations;
 mod resync;
+mod stop_cycles;
 mod streams;
 mod sync;
 mod users_code;
