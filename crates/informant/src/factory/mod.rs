@@ -305,9 +305,11 @@ impl SharedInformerFactory {
             drop(registry);
             return found;
         }
+        let resync = builder.resync;
         let (informer, overlap) = registry.insert(key, builder);
         let is_stopped = registry.is_stopped();
         drop(registry);
+        informer.warn_if_resync_is_raised(resync);
         if is_stopped {
             informer.ask_to_stop();
         }

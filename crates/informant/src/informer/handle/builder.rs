@@ -2,6 +2,8 @@
 
 use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
+use tracing::warn;
+
 use super::{AnyInformer, SharedInformer};
 use crate::{
     informer::pipeline::{ApplyOptions, Core, QueueKind, Unstarted},
@@ -43,8 +45,8 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
         self
     }
 
-    /// Replays the whole cache to each handler once per `period`. A handler can set its own period. The shortest period is one second. A
-    /// resync sends no request to the server. A handler that has not received all events of its last resync skips the next one; see
+    /// Replays the whole cache to each handler once per `period`. A handler can set its own period. The shortest period is one second; a
+    /// shorter one is raised, with a warning. A resync sends no request to the server. A handler that has not received all events of its last resync skips the next one; see
     /// [`Subscribe::resync_every`](super::Subscribe::resync_every). Zero means never. Default: never; then the periods that handlers set
     /// have no effect.
     pub fn resync_every(mut self, period: Duration) -> Self {
@@ -117,7 +119,10 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
 
     /// Creates the informer. It does nothing until it is [started](SharedInformer::start).
     pub fn build(self) -> SharedInformer<O> {
-        SharedInformer::from_any(self.builder.build())
+        let resync = self.builder.resync;
+        let informer = self.builder.build();
+        informer.warn_if_resync_is_raised(resync);
+        SharedInformer::from_any(informer)
     }
 }
 
@@ -137,6 +142,22 @@ impl AnyInformerBuilder {
         let Self { reflector, resync, fails_fast, name, queue, options } = self;
         let name = name.unwrap_or_else(|| reflector.resource().into());
         AnyInformer::new(Core::new(name, Unstarted { reflector, queue, options }, resync, fails_fast))
+    }
+}
+
+impl AnyInformer {
+    /// Logs a warning if the informer's resync period is longer than the requested one. Call it on a new informer, without a lock.
+    pub(crate) fn warn_if_resync_is_raised(&self, requested: Option<Duration>) {
+        if let (Some(requested), Some(granted)) = (requested, self.core().check_period())
+            && granted > requested
+        {
+            warn!(
+                informer = &**self.name(),
+                ?requested,
+                ?granted,
+                "the informer's resync period is raised: it is at least a second"
+            );
+        }
     }
 }
 

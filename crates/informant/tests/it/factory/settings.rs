@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use informant::{Lazy, SharedInformerFactory, object::FieldPath};
+use informant::{Lazy, SharedInformer, SharedInformerFactory, listwatch::KubeSource, object::FieldPath};
 use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::core::DynamicObject;
@@ -14,6 +14,27 @@ use serde_json::json;
 use crate::support::servers::{
     Leaks, Logs, Probe, SECOND, backoff_without_jitter, client, server, stop_factory, widget, widget_resource, widgets,
 };
+
+/// SI-18
+#[tokio::test(start_paused = true)]
+async fn a_resync_period_of_less_than_a_second_is_raised_with_a_warning() {
+    let logs = Logs::capture();
+    let server = server(&[]);
+    let factory = SharedInformerFactory::builder(client(&server)).resync_every(SECOND / 5);
+    let factory = factory.configure::<Node>(|nodes| nodes.resync_every(2 * SECOND)).build();
+    let periods =
+        (factory.informer::<ConfigMap>().resync_check_period(), factory.informer::<Node>().resync_check_period());
+    let source = KubeSource::of_kind::<ConfigMap>(client(&server));
+    SharedInformer::<ConfigMap>::builder(source).name("alone").resync_every(SECOND / 2).build();
+
+    let logs = logs.take();
+
+    assert_eq!(periods, (Some(SECOND), Some(2 * SECOND)));
+    let raised: Vec<_> = logs.lines().filter(|line| line.contains("the informer's resync period is raised")).collect();
+    assert_eq!(raised.len(), 2, "{logs}");
+    assert!(raised[0].contains("informer=\"configmaps\" requested=200ms granted=1s"), "{logs}");
+    assert!(raised[1].contains("informer=\"alone\" requested=500ms granted=1s"), "{logs}");
+}
 
 /// FA-02
 #[tokio::test(start_paused = true)]
