@@ -1,7 +1,7 @@
 //! The stages of an informer, used one by one: JSON is scanned, queued as deltas, and applied to an indexed cache.
 //!
-//! A simulated server lists 1,000 pods and then changes some of them. Their JSON is scanned, waits in a [`DeltaFifo`] and
-//! is applied to an [`Indexer`]. At the end, the example compares the cache with the server.
+//! A simulated server lists 1,000 pods and then changes some of them. Their JSON is scanned, waits in a [`DeltaFifo`](informant::queue)
+//! and is applied to an [`Indexer`]. At the end, the example compares the cache with the server.
 //!
 //! ```text
 //! cargo run --release -p informant --example pipeline
@@ -64,7 +64,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     server.compare_with(&cache)
 }
 
-/// Does what the process loop of an informer does: takes a writes from the queue, applies it to the cache, acknowledges it.
+/// Does what the apply loop of an informer does: takes a batch from the queue, applies it to the cache, acknowledges it.
 async fn process(queue: &Queue<Pods>, cache: &Indexer<Pods>) -> Result<(), Box<dyn Error>> {
     let batch = queue.drain().await?;
     let mut writes = WriteBatch::with_capacity(batch.items().len());

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use informant::{KubeSource, ResourceVersion, index, listwatch::Backoff, prelude::*};
+use informant::{InformerBuilder, ResourceVersion, index, listwatch::Backoff, prelude::*};
 use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use parking_lot::Mutex;
@@ -140,6 +140,12 @@ fn pod(name: &str, cpu: u64, node: Option<&str>) -> Value {
     json!({"metadata": {"namespace": "shop", "name": name}, "spec": {"nodeName": node, "containers": [container]}})
 }
 
+/// Shortens the delays after failures, so that the example ends soon.
+fn retry_quickly<O: Object>(informer: InformerBuilder<O>) -> InformerBuilder<O> {
+    let backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(20));
+    informer.reflector(|reflector| reflector.backoff(backoff))
+}
+
 fn version_of(stored: &Value) -> ResourceVersion {
     stored["metadata"]["resourceVersion"].as_str().unwrap_or_default().into()
 }
@@ -169,13 +175,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     server.inject(On::any().with_probability(0.2), Fault::status(503));
     server.inject(On::watch().with_probability(0.3), Fault::status(410));
 
-    let client = server.client();
-    let backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(20));
-    // The faults are expected, so the error callback does nothing.
-    let pods = SharedInformer::<Pod>::builder(KubeSource::of_kind::<Pod>(client.clone()));
-    let pods = pods.reflector(|reflector| reflector.backoff(backoff)).on_error(|_| {}).build();
-    let nodes = SharedInformer::<Node>::builder(KubeSource::of_kind::<Node>(client));
-    let nodes = nodes.reflector(|reflector| reflector.backoff(backoff)).on_error(|_| {}).build();
+    let factory = SharedInformerFactory::builder(server.client())
+        .configure(retry_quickly::<Pod>)
+        .configure(retry_quickly::<Node>)
+        // The faults are expected, so the error callback does nothing.
+        .on_error(|_| {})
+        .build();
+    let (pods, nodes) = (factory.informer::<Pod>(), factory.informer::<Node>());
 
     // An index of the informer's own cache, which is compared with the scheduler's cache at the end.
     let by_node = pods.add_index("node", index::text(|pod: &Cached<Pod>| node_of(pod)))?;
@@ -194,8 +200,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .on_delete(move |pod| drop(remove.lock().take(pod.key())))
         .register()?;
 
-    pods.start();
-    nodes.start();
+    factory.start();
     for handler in [&assigned_pods, &known_nodes, &pending_pods] {
         handler.synced().await?;
     }
@@ -246,8 +251,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     known_nodes.caught_up_to(&last_node).await?;
     assigned_pods.caught_up_to(&last_pod).await?;
     pending_pods.caught_up_to(&last_pod).await?;
-    pods.stop().await?;
-    nodes.stop().await?;
+    factory.stop().await?;
 
     let (known, expected) = (cache.snapshot(), expected(&server)?);
     let source = pods.status().source;

@@ -290,6 +290,27 @@
 //! The crate `informant-apiserver` is an API server inside your test: with any kind, injected faults and a clock that can be paused. A
 //! [`ScriptedSource`](listwatch::ScriptedSource) replaces the server in tests that supply every event themselves. See the guide [testing](guide::testing).
 //!
+//! # How it works
+//!
+//! An informer is a pipeline, with the parts and names of client-go's informers:
+//!
+//! ```text
+//! API server ──▶ Reflector ──▶ DeltaFifo ──▶ apply loop ──▶ Indexer ◀── Lister, Index (your reads)
+//!                                                │
+//!                                                ▼
+//!                                         SharedProcessor ──▶ Listener ──▶ your handler
+//!                                                         ──▶ Listener ──▶ your handler
+//! ```
+//!
+//! - The [reflector](listwatch) lists and watches one kind, and pushes every change into a queue. After a failure it resumes the watch, or lists again.
+//! - The [`DeltaFifo`](queue) is that queue. It holds the changes of each object together until they are taken.
+//! - The apply loop takes all waiting changes, writes them into the [indexer](store), which is the cache, and passes the resulting events on.
+//! - The shared processor hands each event to one listener for each [handler](subscribers). The listener buffers events and calls its handler, in a
+//!   task or thread of its own.
+//!
+//! [ARCHITECTURE.md](https://github.com/informant-rs/informant/blob/main/ARCHITECTURE.md) has the whole picture, with tasks and locks, and follows one
+//! event through it.
+//!
 //! # Modules
 //!
 //! The names at the root are those that most programs use; [`prelude`] imports the most frequent ones. Each stage of an informer is a
@@ -300,9 +321,10 @@
 //! | [`factory`], [`informer`], [`view`] | informers: creating, requesting, subscribing, waiting, status |
 //! | [`object`] | objects and how they are decoded |
 //! | [`listwatch`] | the reflector, which lists and watches a source; the sources |
-//! | [`queue`], [`delta`] | the queues between reflector and cache, and the changes that they hold |
+//! | [`queue`], [`delta`] | the queue between reflector and cache, and the changes that it holds |
 //! | [`store`], [`index`] | the cache and its indexes |
 //! | [`subscribers`] | handlers, streams and registrations |
+//! | [`process_loop`] | a low-level loop that calls a function of yours with each change, in place of a cache and handlers |
 //! | [`error`] | one error type for all of the crate; errors printed with their causes |
 //! | [`metrics`] | names and descriptions of the metrics |
 //! | `kube_runtime` (feature `kube-runtime`) | informers as input of kube-runtime's controllers |
