@@ -144,8 +144,7 @@ impl FactoryBuilder {
         self
     }
 
-    /// Calls `callback` once for each outage that lasts longer than three seconds, and each time the server answers a list with
-    /// an error. It applies to every kind without a callback of its own; [`ReflectorBuilder::on_error`](crate::listwatch::ReflectorBuilder::on_error)
+    /// Calls `callback` once for each cause of an outage that lasts five seconds. It applies to every kind without a callback of its own; [`ReflectorBuilder::on_error`](crate::listwatch::ReflectorBuilder::on_error)
     /// has the exact rules. Default: failures are logged as warnings.
     pub fn on_error(mut self, callback: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Some(Arc::new(callback));

@@ -4,7 +4,7 @@
 //! - **Out:** numbers of seconds with three decimals, and errors as one line with their causes.
 //! - **Knows nothing of:** the status that contains them.
 
-use std::{error::Error, sync::Arc, time::Duration};
+use std::{error::Error, fmt::Display, sync::Arc, time::Duration};
 
 use serde::{Serialize, Serializer};
 use tokio::time::Instant;
@@ -24,6 +24,15 @@ pub(crate) fn error_line(error: &(impl Error + 'static)) -> String {
 /// Writes an instant as its age.
 pub(super) fn age<S: Serializer>(instant: &Option<Instant>, serializer: S) -> Result<S::Ok, S::Error> {
     instant.map(|instant| seconds(instant.elapsed())).serialize(serializer)
+}
+
+/// As [`age`], for a time that is always known.
+pub(super) fn age_of<S: Serializer>(instant: &Instant, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(seconds(instant.elapsed()))
+}
+
+pub(super) fn text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 /// Writes an instant as the time until then.

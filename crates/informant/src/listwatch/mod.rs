@@ -68,7 +68,7 @@ pub use health::ServerHealth;
 pub use kube_api::{KubeSource, ScopeError};
 pub(crate) use kube_api::{kind_name, scope_text};
 pub use quarantine::Quarantined;
-pub use reflector::{Activity, Reflector, ReflectorBuilder, ReflectorHandle, ReflectorStatus};
+pub use reflector::{Activity, PendingRequest, Reflector, ReflectorBuilder, ReflectorHandle, ReflectorStatus};
 pub(crate) use reflector::{Callback, ReflectorSettings};
 pub(crate) use rules::delays::Delays;
 pub use rules::{delays::Backoff, streaming::StreamingSupport};

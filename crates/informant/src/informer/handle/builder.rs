@@ -93,7 +93,7 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
         self.reflector(|reflector| reflector.transform(transform))
     }
 
-    /// Calls `callback` once for each outage that lasts three seconds, and each time the server answers a list with an error;
+    /// Calls `callback` once for each cause of an outage that lasts five seconds;
     /// [`ReflectorBuilder::on_error`] has the exact rules. Default: failures are logged as warnings.
     pub fn on_error(self, callback: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
         self.reflector(|reflector| reflector.on_error(callback))

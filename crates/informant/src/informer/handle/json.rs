@@ -45,6 +45,7 @@ impl Serialize for Problem {
             Self::Stopped { .. } => "stopped",
             Self::Gone { .. } => "gone",
             Self::Failing { .. } => "failing",
+            Self::Pending { .. } => "pending",
             Self::Silent { .. } => "silent",
             Self::Syncing { .. } => "syncing",
         };
@@ -58,6 +59,10 @@ impl Serialize for Problem {
                 json.serialize_entry("failing_seconds", &seconds(*duration))?;
                 json.serialize_entry("is_synced", is_synced)?;
                 json.serialize_entry("reason", &error_line(&**reason))?;
+            }
+            Self::Pending { informer: _, is_synced, request } => {
+                json.serialize_entry("is_synced", is_synced)?;
+                json.serialize_entry("request", request)?;
             }
             Self::Silent { informer: _, confirmed_age } => {
                 json.serialize_entry("confirmed_age_seconds", &seconds(*confirmed_age))?;

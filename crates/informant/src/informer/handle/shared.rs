@@ -265,7 +265,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         self.informer.set_transform(transform_of(transform))
     }
 
-    /// Calls `callback` once for each outage that lasts three seconds, and each time the server answers a list with an error;
+    /// Calls `callback` once for each cause of an outage that lasts five seconds;
     /// [`ReflectorBuilder::on_error`](crate::listwatch::ReflectorBuilder::on_error) has the exact rules. Replaces an earlier callback.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use super::{AnyInformer, InformerState};
 use crate::{
     ResourceVersion,
     error::OneLine,
-    listwatch::{Activity, Chain, ListWatchError, ReflectorStatus},
+    listwatch::{Activity, Chain, ListWatchError, PendingRequest, ReflectorStatus},
     subscribers::HandlerStatus,
 };
 
@@ -25,7 +25,7 @@ use crate::{
 ///   `source.confirmed_age_seconds`, `source.unanswered_since` becomes `source.unanswered_seconds`, and `source.failing_since` becomes
 ///   `source.failing_seconds`.
 /// - `problem` holds the [problem](Self::problem), and is `null` if there is none. A problem is an object with a `type`
-///   (`not_started`, `stopped`, `gone`, `failing`, `silent`, `syncing`), the name of its `informer`, the fields of its variant
+///   (`not_started`, `stopped`, `gone`, `pending`, `failing`, `silent`, `syncing`), the name of its `informer`, the fields of its variant
 ///   (`failing` has `failing_seconds`), and its text as `message`.
 /// - `source.activity` is an object with a `type` (`idle`, `listing`, `streaming`, `checking_history`, `opening`, `watching`,
 ///   `backing_off`, `stopped`) and the fields of its variant; the end of a backoff becomes `retry_in_seconds`.
@@ -115,6 +115,15 @@ pub enum Problem {
         /// The last list or watch that failed.
         reason: Arc<ListWatchError>,
     },
+    /// The server has not answered a request for ten seconds or more. The informer keeps waiting, or retries.
+    Pending {
+        /// Which informer.
+        informer: Arc<str>,
+        /// Whether the cache holds an older list; if not, it has never been filled.
+        is_synced: bool,
+        /// The request.
+        request: PendingRequest,
+    },
     /// The watch is open but delivers nothing, and the server did not answer a request for its current version.
     Silent {
         /// Which informer.
@@ -142,6 +151,9 @@ impl InformerStatus {
                 Some(Problem::Stopped { informer, crash: self.crash.clone() })
             }
             (InformerState::Running, _) if self.source.is_gone => Some(Problem::Gone { informer }),
+            (InformerState::Running, _) if let Some(request) = &self.source.pending => {
+                Some(Problem::Pending { informer, is_synced: self.is_synced, request: request.clone() })
+            }
             (InformerState::Running, Some((since, reason))) => Some(Problem::Failing {
                 informer,
                 duration: since.elapsed(),
@@ -188,6 +200,7 @@ impl Problem {
             Self::NotStarted { informer }
             | Self::Stopped { informer, .. }
             | Self::Gone { informer }
+            | Self::Pending { informer, .. }
             | Self::Silent { informer, .. }
             | Self::Failing { informer, .. }
             | Self::Syncing { informer, .. } => informer,
@@ -209,6 +222,19 @@ impl fmt::Display for Problem {
             Self::Failing { duration, is_synced, reason, .. } => {
                 let state = if *is_synced { "may be out of date" } else { "is not synced" };
                 write!(f, "informer {informer} {state}: {}; failing for {} s", Chain(&**reason), duration.as_secs())
+            }
+            Self::Pending { is_synced, request: PendingRequest { operation, since, server_answers }, .. } => {
+                let state = if *is_synced { "may be out of date" } else { "is not synced" };
+                let answers = match server_answers {
+                    Some(true) => "; it answers other requests",
+                    Some(false) => "; it does not answer other requests either",
+                    None => "",
+                };
+                let seconds = since.elapsed().as_secs();
+                write!(
+                    f,
+                    "informer {informer} {state}: {operation} {informer} has got no response from the server for {seconds} s{answers}"
+                )
             }
             Self::Silent { confirmed_age, .. } => write!(
                 f,

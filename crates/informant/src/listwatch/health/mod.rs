@@ -11,7 +11,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -50,14 +50,21 @@ struct HealthState {
     storages: Mutex<HashMap<String, Arc<Storage>>>,
     history_changes: watch::Sender<u64>,
     lists: Semaphore,
-    /// When the health was created, from which `last_byte` counts.
+    /// When the health was created, from which the times below count, in milliseconds.
     created: Instant,
-    /// When a watch of any reflector last received a byte, in milliseconds.
+    /// When a watch of any reflector last received a byte, or the server answered a question.
     last_byte: AtomicU64,
+    /// When a reflector last asked for the server's version because no watch received a byte, or a request got no response.
+    last_question: AtomicU64,
+    /// True if the last such question was not answered.
+    is_silent: AtomicBool,
 }
 
 /// How many reflectors list after an outage at the same time.
 const AT_ONCE: usize = 4;
+
+/// How often the reflectors of a client ask for the server's version because none of their watches receives a byte.
+const QUESTION_EVERY: Duration = Duration::from_secs(3);
 
 /// How long a reflector waits for a permit to list. Four requests that hang must not block all reflectors.
 const LONGEST_PERMIT_WAIT: Duration = Duration::from_secs(5);
@@ -83,15 +90,39 @@ impl ServerHealth {
         Arc::clone(self.shared.storages.lock().entry_ref(name).or_default())
     }
 
-    /// Notes that a watch received a byte.
+    /// Notes that a watch received a byte, or that the server answered a question.
     pub(crate) fn note_byte(&self, now: Instant) {
-        let millis = now.saturating_duration_since(self.shared.created).as_millis();
-        self.shared.last_byte.fetch_max(millis.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.shared.is_silent.store(false, Ordering::Relaxed);
+        self.shared.last_byte.fetch_max(self.millis(now), Ordering::Relaxed);
     }
 
     /// Returns when a watch of any reflector last received a byte.
     pub(crate) fn last_byte(&self) -> Instant {
         self.shared.created + Duration::from_millis(self.shared.last_byte.load(Ordering::Relaxed))
+    }
+
+    /// Notes whether the server answered a question.
+    pub(crate) fn note_question(&self, is_answered: bool, now: Instant) {
+        match is_answered {
+            true => self.note_byte(now),
+            false => self.shared.is_silent.store(true, Ordering::Relaxed),
+        }
+    }
+
+    /// Returns true if the server did not answer the last question.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.shared.is_silent.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if a reflector may ask for the server's version for all: no one has asked in the last three seconds.
+    pub(crate) fn may_ask(&self, now: Instant) -> bool {
+        let now = self.millis(now);
+        let is_free = |last: u64| (last == 0 || now >= last + QUESTION_EVERY.as_millis() as u64).then_some(now.max(1));
+        self.shared.last_question.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_free).is_ok()
+    }
+
+    fn millis(&self, now: Instant) -> u64 {
+        now.saturating_duration_since(self.shared.created).as_millis().try_into().unwrap_or(u64::MAX)
     }
 
     /// Waits for one of four permits to list on a server that is starting; `None` after five seconds, and at once if the server is not starting.
@@ -131,6 +162,8 @@ impl Default for HealthState {
             lists: Semaphore::new(AT_ONCE),
             created: Instant::now(),
             last_byte: AtomicU64::new(0),
+            last_question: AtomicU64::new(0),
+            is_silent: AtomicBool::new(false),
         }
     }
 }
@@ -155,6 +188,13 @@ mod tests {
         let health = ServerHealth::new();
         assert_eq!((health.note_history_change(0), health.note_history_change(0)), (1, 1));
         assert_eq!(health.note_history_change(1), 2);
+    }
+
+    #[test]
+    fn one_reflector_asks_for_all_once_in_three_seconds() {
+        let health = ServerHealth::new();
+        let asks = [1, 1, 3, 4, 5, 7].map(|second| health.may_ask(health.shared.created + Duration::from_secs(second)));
+        assert_eq!(asks, [true, false, false, true, false, true]);
     }
 
     #[tokio::test(start_paused = true)]

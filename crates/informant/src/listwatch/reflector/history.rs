@@ -67,7 +67,12 @@ impl Reflector {
         let is_unchecked = match &check {
             HistoryCheck::Changed => return Err(self.begin_new_history()),
             HistoryCheck::Differs => return Err(self.unproven()),
-            HistoryCheck::Unproven if self.contact.has_failed() => return Err(self.unproven()),
+            // Without a failed request, a proxy has probably cut the connection.
+            HistoryCheck::Unproven
+                if self.contact.has_failed() || (is_outage && self.contact.is_suspicious(opened_at)) =>
+            {
+                return Err(self.unproven());
+            }
             HistoryCheck::Unproven => is_outage,
             HistoryCheck::Refused => true,
             HistoryCheck::Same(_) | HistoryCheck::Unsupported => false,
@@ -137,6 +142,10 @@ impl Reflector {
     }
 
     async fn check_history(&mut self, since: Instant, opened_at: Instant) -> Result<HistoryCheck, SourceError> {
+        if self.contact.is_suspicious(opened_at) {
+            let own = self.witness.clone();
+            return self.ask(own.as_deref()).await;
+        }
         let storage = Arc::clone(&self.storage);
         let _turn = storage.turn().await;
         let content = self.anchors.content().cloned().unwrap_or_else(|| self.resume.reached());
@@ -155,7 +164,7 @@ impl Reflector {
         }
         // The newest event of the storage proves the most; if it is not conclusive, this reflector's own event may be.
         let best = storage.witness(self.history_changes_seen).filter(|best| covers(best.version(), &content));
-        let own = self.witness.clone().filter(|own| best.as_ref().is_none_or(|best| !Arc::ptr_eq(own, best)));
+        let own = self.witness.clone().filter(|own| best.as_ref().is_none_or(|best| own.version() != best.version()));
         let (first, second) = if best.is_some() { (best, own) } else { (own, None) };
         let check = self.ask(first.as_deref()).await?;
         match (check, second) {

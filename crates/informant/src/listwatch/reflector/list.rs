@@ -24,6 +24,7 @@ use super::{
     Reflector,
     main_loop::{Failure, cached_objects},
     received::ReceivedList,
+    response::LIST_WITHIN,
     status::Activity,
 };
 use crate::{ResourceVersion, object::DecodeError};
@@ -159,7 +160,8 @@ impl Reflector {
     ) -> Result<ListMetadata, SourceError> {
         let idle_timeout = self.settings.idle_timeout;
         let silent = |_| SourceError::Silent { after: idle_timeout };
-        let mut pieces = timeout(idle_timeout, self.settings.source.list(request)).await.map_err(silent)??;
+        let source = Arc::clone(&self.settings.source);
+        let mut pieces = self.response(Operation::List, LIST_WITHIN, || source.list(request.clone())).await?;
         let known = cached_objects(&self.settings, self.resume.may_reuse());
         let mut cutter = ListCutter::with_limit(self.settings.size_limit);
         let (mut end, mut has_body) = (None, false);

@@ -183,6 +183,7 @@ impl Reflector {
 
     /// Notes that a watch was opened.
     pub(super) fn note_opened_watch(&mut self) {
+        self.settings.health.note_byte(Instant::now());
         self.watchdog.note_opened_watch();
         self.status.update(|status| {
             status.activity = Activity::Watching;

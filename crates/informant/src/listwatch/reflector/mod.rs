@@ -13,6 +13,7 @@ mod main_loop;
 mod reader;
 mod received;
 mod report;
+mod response;
 mod status;
 mod stream;
 mod watch;
@@ -44,7 +45,7 @@ use crate::{
     object::{Erased, FieldPath, Scanner},
 };
 
-pub use self::status::{Activity, ReflectorHandle, ReflectorStatus};
+pub use self::status::{Activity, PendingRequest, ReflectorHandle, ReflectorStatus};
 
 /// Lists and watches a source, and passes all changes to a [`Destination`]. See the [module's page](super) for an example.
 ///
@@ -73,6 +74,8 @@ pub struct Reflector {
     storage: Arc<Storage>,
     /// The newest event when the last watch ended, if it proves that the server has everything that was received.
     witness: Option<Arc<Witness>>,
+    /// How many requests in a row got no response.
+    unanswered_requests: u32,
     /// `Some` while this reflector is the prober.
     prober: Option<Prober>,
     /// True if the server answered a probe, and the list that followed has not succeeded yet.
@@ -268,7 +271,8 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
         self
     }
 
-    /// Sets how long to wait for the first bytes of a response, or the next bytes of a list, before the connection counts as dead. Default: two
+    /// Sets how long to wait for the next bytes of a list before the connection counts as dead; it is also the upper bound on the wait for the first
+    /// bytes of a response, which is 20 s for a watch and 65 s for a list, and doubles after each request in a row without a response. Default: two
     /// minutes, which is twice the request timeout of an API server.
     pub fn idle_timeout(mut self, idle_timeout: Duration) -> Self {
         self.settings.idle_timeout = idle_timeout.min(FOR_EVER);
@@ -296,14 +300,13 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 
     /// Calls `callback` with failures, in addition to the [status](ReflectorStatus):
     ///
-    /// - once for each outage, after three seconds of failures; if no list has succeeded yet, at the first failure;
-    /// - each time the server answers a list with an error; and when it refuses a watch so that everything must be listed again,
-    ///   unless the outage was reported already. In the 30 s after the server was unreachable, only the first rule applies, because the
-    ///   server may still be starting;
+    /// - once for each outage, after five seconds of failures; if no list has succeeded yet, after the first failed attempt;
+    /// - when the cause of an outage changes, at most once in ten seconds;
+    /// - when the watch is silent and the server does not answer a question for its version;
     /// - when the server's history changed.
     ///
-    /// Other failures that are over within three seconds are not reported. Default: a warning in the log. In both cases the
-    /// log has a line when an outage of more than three seconds is over: how long it lasted, and whether the watch was resumed or
+    /// Other failures that are over within five seconds are not reported. Default: a warning in the log. In both cases the
+    /// log has a line when an outage of more than five seconds is over: how long it lasted, and whether the watch was resumed or
     /// everything was listed again.
     pub fn on_error(mut self, callback: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Some(Box::new(callback));
@@ -439,6 +442,7 @@ impl ReflectorSettings {
             history_changes,
             storage: self.health.storage(&self.source.storage()),
             witness: None,
+            unanswered_requests: 0,
             prober: None,
             has_probed: false,
             resync_at: None,

@@ -35,7 +35,7 @@ struct FailureCause {
 }
 
 /// A failure that lasts this long is reported; shorter ones are part of every restart of a server.
-const REPORTED_AFTER: Duration = Duration::from_secs(3);
+const REPORTED_AFTER: Duration = Duration::from_secs(5);
 
 /// A change of the cause is reported at most once in this time.
 const REPORTED_EVERY: Duration = Duration::from_secs(10);
@@ -70,7 +70,7 @@ impl Reporter {
         }
     }
 
-    /// Reports each outage, once it has lasted three seconds, each change of its cause, and its end. Before the first list, failures are reported at once.
+    /// Reports each outage, once it has lasted five seconds, each change of its cause, and its end. Before the first list, failures are reported at once.
     pub(super) async fn watch_outages(&self, mut handle: ReflectorHandle) -> Infallible {
         let informer = &*self.informer;
         loop {

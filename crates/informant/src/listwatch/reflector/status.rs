@@ -9,7 +9,7 @@ use std::{fmt, sync::Arc};
 use serde::Serialize;
 use tokio::{sync::watch, time::Instant};
 
-use super::super::{ListWatchError, Quarantined, json, quarantine::Quarantine};
+use super::super::{ListWatchError, Operation, Quarantined, json, quarantine::Quarantine};
 use crate::{Key, ResourceVersion};
 
 /// The status of a reflector: its activity, its last failure, and counters.
@@ -33,6 +33,8 @@ pub struct ReflectorStatus {
     /// The last failure, if there ever was one.
     #[serde(serialize_with = "json::last_error")]
     pub last_error: Option<Arc<ListWatchError>>,
+    /// The request that the source has not answered for ten seconds or more.
+    pub pending: Option<PendingRequest>,
     /// Since when requests have been failing; `None` while they succeed.
     #[serde(rename = "failing_seconds", serialize_with = "json::age")]
     pub failing_since: Option<Instant>,
@@ -51,6 +53,20 @@ pub struct ReflectorStatus {
     /// True while watches fail: a list that succeeds does not end the failure then.
     #[serde(skip)]
     pub(super) is_watch_failing: bool,
+}
+
+/// A request without a response.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct PendingRequest {
+    /// What was requested.
+    #[serde(serialize_with = "json::text")]
+    pub operation: Operation,
+    /// When it was requested.
+    #[serde(rename = "pending_seconds", serialize_with = "json::age_of")]
+    pub since: Instant,
+    /// Whether the server answers other requests meanwhile; `None` if that is not known yet.
+    pub server_answers: Option<bool>,
 }
 
 /// What a reflector does at the moment.
@@ -175,6 +191,10 @@ impl StatusBoard {
 
     pub(super) fn failing_since(&self) -> Option<Instant> {
         self.status.borrow().failing_since
+    }
+
+    pub(super) fn unanswered_since(&self) -> Option<Instant> {
+        self.status.borrow().unanswered_since
     }
 
     /// Changes the status and wakes waiting tasks.

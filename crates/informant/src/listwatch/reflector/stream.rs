@@ -4,12 +4,12 @@
 //! - **Out:** a complete list, and the open watch.
 //! - **Knows nothing of:** what follows the list.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use hashbrown::HashSet;
 use tokio::{
     task::coop::consume_budget,
-    time::{Instant, timeout, timeout_at},
+    time::{Instant, timeout_at},
 };
 use tracing::{debug, info, warn};
 
@@ -24,6 +24,7 @@ use super::{
     main_loop::{Failure, cached_objects},
     reader::{DecodedEvent, EventReader},
     received::{ReceivedList, ReceivedStream},
+    response::WATCH_WITHIN,
     status::Activity,
 };
 use crate::{ResourceVersion, object::Identity};
@@ -190,10 +191,10 @@ impl Reflector {
         let least = self.settings.watch_timeout.as_secs();
         let watch_timeout = Duration::from_secs(fastrand::u64(least..least.saturating_mul(2)));
         let request = WatchRequest { version, sends_initial_events, timeout: watch_timeout };
-        let idle_timeout = self.settings.idle_timeout;
         let asked_at = Instant::now();
-        let stream = timeout(idle_timeout, self.settings.source.watch(request.clone())).await;
-        let stream = stream.map_err(|_| SourceError::Silent { after: idle_timeout })??;
+        let source = Arc::clone(&self.settings.source);
+        let operation = if sends_initial_events { Operation::StreamList } else { Operation::OpenWatch };
+        let stream = self.response(operation, WATCH_WITHIN, || source.watch(request.clone())).await?;
         Ok(EventReader::new(stream, &request, asked_at, self.settings.size_limit))
     }
 }

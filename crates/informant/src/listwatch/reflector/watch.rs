@@ -16,7 +16,7 @@ use tracing::{debug, trace, warn};
 
 use super::{
     super::{
-        LookupAnswer, LookupRequest, Operation, Quarantined, SourceError,
+        ListWatchError, LookupAnswer, LookupRequest, Operation, Quarantined, SourceError,
         error::Chain,
         frames::EventType,
         rules::{
@@ -122,7 +122,12 @@ impl Reflector {
             reader.last_byte_at += full_since.elapsed();
 
             let idle_timeout = self.watchdog.idle_timeout(reader.timeout);
-            let deadlines = [self.resync_at, silence.wakes_at(), relist_at, self.unclear_events.due_at()];
+            let deadlines = [
+                self.resync_at,
+                silence.wakes_at(Instant::now(), self.settings.health.last_byte()),
+                relist_at,
+                self.unclear_events.due_at(),
+            ];
             let wakes_at = deadlines.into_iter().flatten().fold(reader.last_byte_at + idle_timeout, Instant::min);
             // A timer that elapses too early does no harm. It is not set again for each event, which would take locks of the runtime.
             if timer.is_elapsed() || wakes_at < timer.deadline() {
@@ -146,6 +151,7 @@ impl Reflector {
             let step = match wake {
                 Wake::Read(Ok(true)) => {
                     silence.reset(reader.last_byte_at);
+                    self.settings.health.note_byte(reader.last_byte_at);
                     question = None;
                     SilenceStep::Nothing
                 }
@@ -157,9 +163,14 @@ impl Reflector {
                 }
                 Wake::Answer(answer) => {
                     question = None;
-                    silence.answer(Instant::now(), self.interpret_answer(answer)?)
+                    let answer = self.interpret_answer(answer)?;
+                    self.settings.health.note_question(answer != VersionAnswer::Nothing, Instant::now());
+                    silence.answer(Instant::now(), answer)
                 }
-                Wake::Time => silence.wake(Instant::now()),
+                Wake::Time => {
+                    let (now, health) = (Instant::now(), &self.settings.health);
+                    silence.wake(now, health.last_byte(), || health.may_ask(now))
+                }
             };
             match step {
                 SilenceStep::Nothing => {}
@@ -168,9 +179,7 @@ impl Reflector {
                     status.confirmed = Some(at);
                     status.unanswered_since = None;
                 }),
-                SilenceStep::ReportStale => self.status.update(|status| {
-                    status.unanswered_since.get_or_insert_with(Instant::now);
-                }),
+                SilenceStep::ReportStale => self.note_unanswered(reader.last_byte_at),
                 SilenceStep::Reopen => return Err(SourceError::Silent { after: reader.last_byte_at.elapsed() }),
             }
             let now = Instant::now();
@@ -186,6 +195,22 @@ impl Reflector {
             if reader.last_byte_at + idle_timeout <= now {
                 return Err(SourceError::Silent { after: idle_timeout });
             }
+        }
+    }
+
+    /// Notes that the server does not answer, and reports it once.
+    fn note_unanswered(&self, last_byte_at: Instant) {
+        let was_known = self.status.unanswered_since().is_some();
+        self.status.update(|status| {
+            status.unanswered_since.get_or_insert_with(Instant::now);
+        });
+        if !was_known {
+            self.reporter.report(&ListWatchError {
+                operation: Operation::Watch,
+                resource: Arc::clone(&self.resource),
+                source: SourceError::Silent { after: last_byte_at.elapsed() },
+                server_may_be_starting: false,
+            });
         }
     }
 

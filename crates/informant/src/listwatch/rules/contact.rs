@@ -101,10 +101,15 @@ impl Contact {
         self.broken_at.or_else(|| is_lost.then_some(self.last))
     }
 
-    /// As [`lost_at`](Self::lost_at), but never `None` within ten minutes after a history change.
+    /// Returns true for ten minutes after a history change. Two servers behind one address may have different histories, so that what another reflector
+    /// received proves nothing for this one.
+    pub(crate) fn is_suspicious(&self, now: Instant) -> bool {
+        self.suspicious_until.is_some_and(|until| now < until)
+    }
+
+    /// As [`lost_at`](Self::lost_at), but never `None` while the history is [suspicious](Self::is_suspicious).
     pub(crate) fn check_since(&self, now: Instant) -> Option<Instant> {
-        let is_suspicious = self.suspicious_until.is_some_and(|until| now < until);
-        self.lost_at(now).or_else(|| is_suspicious.then_some(self.last))
+        self.lost_at(now).or_else(|| self.is_suspicious(now).then_some(self.last))
     }
 
     /// Returns true if a request has failed since the history was last known to be the same. A server that was restored without that is rare, but proxies

@@ -8,6 +8,8 @@
 //! | --- | --- | --- | --- |
 //! | any but off | bytes | quiet | |
 //! | quiet | the bookmark interval and 5 s have passed | asked | ask |
+//! | quiet | no watch of the client received a byte for 30 s, and no other reflector asks | asked | ask |
+//! | quiet | no watch of the client received a byte for 35 s | unanswered | report as stale |
 //! | asked | the watch has delivered that version | quiet | confirm |
 //! | asked | a newer version | behind | |
 //! | behind | the bookmark interval has passed | | reopen |
@@ -80,6 +82,9 @@ pub(crate) enum SilenceStep {
 /// The bookmark interval of kube-apiserver, used until a longer one is observed.
 const USUAL_INTERVAL: Duration = Duration::from_secs(60);
 
+/// If no watch of a client receives a byte for this long, one reflector asks for all.
+const CLIENT_ASKS_AFTER: Duration = Duration::from_secs(30);
+
 /// How much later than usual a bookmark may come; also the pause between two questions that get no answer.
 const TOLERANCE: Duration = Duration::from_secs(5);
 
@@ -97,26 +102,37 @@ impl Silence {
         }
     }
 
-    /// Returns when to call [`wake`](Self::wake), if no bytes or answer arrive before.
-    pub(crate) fn wakes_at(&self) -> Option<Instant> {
+    /// Returns when to call [`wake`](Self::wake), if no bytes or answer arrive before. `client` is when a watch of the client last received a byte.
+    pub(crate) fn wakes_at(&self, now: Instant, client: Instant) -> Option<Instant> {
         match self.state {
-            WatchSilence::Quiet { until } | WatchSilence::Behind { until } => Some(until),
+            WatchSilence::Quiet { until } => {
+                let (ask_at, report_at) = (client + CLIENT_ASKS_AFTER, client + CLIENT_ASKS_AFTER + TOLERANCE);
+                Some(until.min(if now < ask_at { ask_at } else { report_at }))
+            }
+            WatchSilence::Behind { until } => Some(until),
             WatchSilence::Unanswered { ask_at } => Some(ask_at),
             WatchSilence::Asked { .. } | WatchSilence::Off => None,
         }
     }
 
-    /// Decides the next step at a time that [`wakes_at`](Self::wakes_at) returned.
-    pub(crate) fn wake(&mut self, now: Instant) -> SilenceStep {
+    /// Decides the next step at a time that [`wakes_at`](Self::wakes_at) returned. `may_ask` returns true if no other reflector of the client asks.
+    pub(crate) fn wake(&mut self, now: Instant, client: Instant, may_ask: impl Fn() -> bool) -> SilenceStep {
+        let client_silence = now - client;
         match self.state {
-            WatchSilence::Quiet { until } if until <= now => {
-                self.state = WatchSilence::Asked { at: now, is_again: false };
-                SilenceStep::Ask
+            WatchSilence::Quiet { until } if until <= now => self.ask(now, false),
+            WatchSilence::Quiet { .. } if client_silence >= CLIENT_ASKS_AFTER + TOLERANCE => {
+                self.state = WatchSilence::Unanswered { ask_at: now + TOLERANCE };
+                SilenceStep::ReportStale
             }
-            WatchSilence::Unanswered { ask_at } if ask_at <= now => {
-                self.state = WatchSilence::Asked { at: now, is_again: true };
-                SilenceStep::Ask
-            }
+            WatchSilence::Quiet { .. } if client_silence >= CLIENT_ASKS_AFTER && may_ask() => self.ask(now, false),
+            // While the server answers no question, one reflector asks for all.
+            WatchSilence::Unanswered { ask_at } if ask_at <= now => match client_silence <= TOLERANCE || may_ask() {
+                true => self.ask(now, true),
+                false => {
+                    self.state = WatchSilence::Unanswered { ask_at: now + TOLERANCE };
+                    SilenceStep::Nothing
+                }
+            },
             WatchSilence::Behind { until } if until <= now => SilenceStep::Reopen,
             WatchSilence::Quiet { .. }
             | WatchSilence::Unanswered { .. }
@@ -124,6 +140,11 @@ impl Silence {
             | WatchSilence::Asked { .. }
             | WatchSilence::Off => SilenceStep::Nothing,
         }
+    }
+
+    fn ask(&mut self, now: Instant, is_again: bool) -> SilenceStep {
+        self.state = WatchSilence::Asked { at: now, is_again };
+        SilenceStep::Ask
     }
 
     /// Decides the next step after the server answered, or did not in time.
@@ -159,43 +180,73 @@ mod tests {
         begun + Duration::from_secs(seconds)
     }
 
+    /// When a reflector wakes up whose client has just received a byte in another watch.
+    fn wakes_at(silence: &Silence) -> Option<Instant> {
+        let far = Instant::now() + Duration::from_secs(1000);
+        silence.wakes_at(far, far)
+    }
+
+    #[test]
+    fn if_no_watch_of_a_client_receives_a_byte_one_reflector_asks_after_thirty_seconds_and_all_are_stale_after_five_more()
+     {
+        let begun = Instant::now();
+        let mut asking = Silence::new(begun, None);
+        let mut other = Silence::new(begun, None);
+        assert_eq!(asking.wakes_at(begun, begun), Some(after(begun, 30)));
+        assert_eq!(asking.wake(after(begun, 30), begun, || true), SilenceStep::Ask);
+        assert_eq!(other.wake(after(begun, 30), begun, || false), SilenceStep::Nothing);
+        assert_eq!(other.wakes_at(after(begun, 30), begun), Some(after(begun, 35)));
+
+        assert_eq!(asking.answer(after(begun, 35), VersionAnswer::Nothing), SilenceStep::ReportStale);
+        assert_eq!(other.wake(after(begun, 35), begun, || false), SilenceStep::ReportStale);
+        assert_eq!(other.wake(after(begun, 40), begun, || false), SilenceStep::Nothing, "the first one asks again");
+        assert_eq!(other.wake(after(begun, 45), after(begun, 42), || false), SilenceStep::Ask, "the server answers");
+        assert_eq!(other.answer(after(begun, 46), VersionAnswer::Same), SilenceStep::Reopen);
+    }
+
     #[test]
     fn a_silent_watch_is_confirmed_by_the_server_about_once_a_minute() {
         let begun = Instant::now();
         let mut silence = Silence::new(begun, None);
         assert_eq!(
-            (silence.wake(after(begun, 64)), silence.wakes_at()),
+            (silence.wake(after(begun, 64), after(begun, 64), || true), wakes_at(&silence)),
             (SilenceStep::Nothing, Some(after(begun, 65)))
         );
-        assert_eq!((silence.wake(after(begun, 65)), silence.wakes_at()), (SilenceStep::Ask, None));
+        assert_eq!(
+            (silence.wake(after(begun, 65), after(begun, 65), || true), wakes_at(&silence)),
+            (SilenceStep::Ask, None)
+        );
 
         assert_eq!(silence.answer(after(begun, 66), VersionAnswer::Same), SilenceStep::Confirm(after(begun, 65)));
 
-        assert_eq!(silence.wakes_at(), Some(after(begun, 131)));
+        assert_eq!(wakes_at(&silence), Some(after(begun, 131)));
     }
 
     #[test]
     fn a_silent_watch_that_does_not_deliver_a_newer_version_within_the_bookmark_interval_is_reopened() {
         let begun = Instant::now();
         let mut silence = Silence::new(begun, Some(Duration::from_secs(100)));
-        assert_eq!(silence.wake(after(begun, 105)), SilenceStep::Ask);
+        assert_eq!(silence.wake(after(begun, 105), after(begun, 105), || true), SilenceStep::Ask);
         assert_eq!(silence.answer(after(begun, 106), VersionAnswer::Newer), SilenceStep::Nothing);
-        assert_eq!(silence.wake(after(begun, 205)), SilenceStep::Nothing);
-        assert_eq!(silence.wake(after(begun, 206)), SilenceStep::Reopen);
+        assert_eq!(silence.wake(after(begun, 205), after(begun, 205), || true), SilenceStep::Nothing);
+        assert_eq!(silence.wake(after(begun, 206), after(begun, 206), || true), SilenceStep::Reopen);
     }
 
     #[test]
     fn a_silent_server_that_does_not_answer_is_reported_and_asked_again_and_its_watch_reopened_when_it_answers() {
         let begun = Instant::now();
         let mut silence = Silence::new(begun, None);
-        silence.wake(after(begun, 65));
+        silence.wake(after(begun, 65), after(begun, 65), || true);
         assert_eq!(silence.answer(after(begun, 70), VersionAnswer::Nothing), SilenceStep::ReportStale);
         assert_eq!(
-            (silence.wake(after(begun, 74)), silence.wake(after(begun, 75))),
+            (
+                silence.wake(after(begun, 74), after(begun, 74), || true),
+                silence.wake(after(begun, 75), after(begun, 75), || true)
+            ),
             (SilenceStep::Nothing, SilenceStep::Ask)
         );
         assert_eq!(silence.answer(after(begun, 80), VersionAnswer::Nothing), SilenceStep::ReportStale);
-        assert_eq!(silence.wake(after(begun, 85)), SilenceStep::Ask);
+        assert_eq!(silence.wake(after(begun, 85), after(begun, 85), || true), SilenceStep::Ask);
         assert_eq!(silence.answer(after(begun, 86), VersionAnswer::Same), SilenceStep::Reopen);
     }
 
@@ -204,14 +255,14 @@ mod tests {
         let begun = Instant::now();
         for answers in [vec![], vec![VersionAnswer::Nothing], vec![VersionAnswer::Newer], vec![VersionAnswer::Same]] {
             let mut silence = Silence::new(begun, None);
-            silence.wake(after(begun, 65));
+            silence.wake(after(begun, 65), after(begun, 65), || true);
             for answer in answers {
                 silence.answer(after(begun, 66), answer);
             }
 
             silence.reset(after(begun, 67));
 
-            assert_eq!(silence.wakes_at(), Some(after(begun, 132)));
+            assert_eq!(wakes_at(&silence), Some(after(begun, 132)));
             assert_eq!(
                 silence.answer(after(begun, 68), VersionAnswer::Nothing),
                 SilenceStep::Nothing,
@@ -224,9 +275,9 @@ mod tests {
     fn a_source_that_does_not_support_the_question_is_not_asked_again_when_silent() {
         let begun = Instant::now();
         let mut silence = Silence::new(begun, None);
-        silence.wake(after(begun, 65));
+        silence.wake(after(begun, 65), after(begun, 65), || true);
         assert_eq!(silence.answer(after(begun, 66), VersionAnswer::Unsupported), SilenceStep::Nothing);
         silence.reset(after(begun, 67));
-        assert_eq!(silence.wakes_at(), None);
+        assert_eq!(wakes_at(&silence), None);
     }
 }

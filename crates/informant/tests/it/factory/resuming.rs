@@ -383,7 +383,7 @@ async fn a_delete_observed_before_a_relist_still_proves_a_history_change() {
     informer.stop().await.unwrap();
 }
 
-/// An outage of less than three seconds is not reported, also if there is no object.
+/// An outage of less than five seconds is not reported, also if there is no object.
 #[tokio::test(start_paused = true)]
 async fn a_short_outage_of_an_empty_kind_is_not_reported() {
     let server = ApiServer::new();

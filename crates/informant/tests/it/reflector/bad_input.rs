@@ -74,7 +74,7 @@ async fn a_list_response_that_makes_no_sense_is_reported_and_requested_again_aft
             Fault::Cut { after: CutAfter::Bytes(50), ending: CutEnding::Silence },
             "the connection was silent for 120 seconds",
         ),
-        (Fault::Hang, "the connection was silent for 120 seconds"),
+        (Fault::Hang, "the connection was silent for 65 seconds"),
     ];
     for (fault, expected) in cases {
         let server = server();
@@ -210,7 +210,8 @@ async fn the_reflector_recovers_after_an_expired_token_is_renewed() {
     let server = server();
     let running = run_reflector(&server);
     server.wait_for_watches("configmaps", 1).await;
-    server.inject(On::any().of("configmaps").times(5), Fault::status(401));
+    server.inject(On::any().of("configmaps").times(20), Fault::status(401));
+    server.cut_all_watches();
     sleep_seconds(700.0).await;
     server.put("configmaps", config_map("b", "1")).unwrap();
 
