@@ -381,9 +381,9 @@ async fn a_watch_that_does_not_deliver_the_servers_changes_is_opened_again() {
     sleep_seconds(5.0).await;
     client.server.put("configmaps", config("n0/b")).unwrap();
 
-    sleep_seconds(100.0).await;
+    sleep_seconds(60.0).await;
     assert_eq!(client.informers[0].lister().len(), 1, "not yet");
-    sleep_seconds(50.0).await;
+    sleep_seconds(90.0).await;
 
     assert_eq!(client.informers[0].lister().len(), 2);
     client.stop().await;
