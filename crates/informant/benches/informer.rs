@@ -48,19 +48,18 @@ fn in_own_thread<R: Send + 'static>(run: impl AsyncFnOnce() -> R + Send + 'stati
     thread.join().unwrap()
 }
 
-fn informer(feed: &Feed, is_in_order: bool) -> SharedInformer<Content> {
-    let builder = SharedInformer::of_decoded_objects(feed.clone());
-    let informer = if is_in_order { builder.in_order() } else { builder }.build();
+fn informer(feed: &Feed) -> SharedInformer<Content> {
+    let informer = SharedInformer::of_decoded_objects(feed.clone()).build();
     informer.add_index("node", |object: &Cached<Content>| [object.node.to_string()]).unwrap();
     informer
 }
 
 /// CPU and wall time per event in nanoseconds.
-async fn throughput(handlers: usize, is_in_order: bool) -> (f64, f64) {
+async fn throughput(handlers: usize) -> (f64, f64) {
     const OBJECTS: usize = 10_000;
     const EVENTS: usize = 200_000;
     let (feed, orders) = Feed::new(OBJECTS);
-    let informer = informer(&feed, is_in_order);
+    let informer = informer(&feed);
     let counting: Vec<_> = (0..handlers).map(|_| Arc::new(Counting::default())).collect();
     let registrations: Vec<_> =
         counting.iter().map(|handler| informer.add_handler(Arc::clone(handler)).unwrap()).collect();
@@ -87,29 +86,22 @@ async fn throughput(handlers: usize, is_in_order: bool) -> (f64, f64) {
 }
 
 fn show_throughput() {
-    let mut best = [[(f64::MAX, f64::MAX); 3]; 2];
+    let handlers = [1, 10, 100];
+    let mut best = [(f64::MAX, f64::MAX); 3];
     for _ in 0..5 {
-        for (is_in_order, row) in [false, true].into_iter().zip(&mut best) {
-            for (handlers, cell) in [1, 10, 100].into_iter().zip(row) {
-                let (cpu, wall) = in_own_thread(async move || throughput(handlers, is_in_order).await);
-                *cell = (cell.0.min(cpu), cell.1.min(wall));
-            }
+        for (handlers, cell) in handlers.into_iter().zip(&mut best) {
+            let (cpu, wall) = in_own_thread(async move || throughput(handlers).await);
+            *cell = (cell.0.min(cpu), cell.1.min(wall));
         }
     }
     println!("\nFrom the source to all handlers, in one thread; 200,000 updates of 10,000 objects, one index.");
     println!("| {:<46} | CPU per event | events per second |", "informer without network");
     println!("|{:-<48}|--------------:|------------------:|", "");
-    let queues = ["queue grouped by object", "in-order queue"];
-    for (queue, row) in queues.into_iter().zip(best) {
-        for (handlers, (cpu, wall)) in ["1 handler", "10 handlers", "100 handlers"].into_iter().zip(row) {
-            println!("| {:<46} | {cpu:>10.0} ns | {:>17.0} |", format!("{queue}, {handlers}"), 1e9 / wall);
-        }
+    for (handlers, (cpu, wall)) in handlers.into_iter().zip(best) {
+        println!("| {:<46} | {cpu:>10.0} ns | {:>17.0} |", format!("handlers: {handlers}"), 1e9 / wall);
     }
-    let table = Table::new(Unit::Nanoseconds);
-    for (queue, row) in queues.into_iter().zip(best) {
-        let name = format!("informer without network, {queue}, 10 handlers: CPU per event");
-        table.row(&name, row[1].0, ("1 handler", row[0].0), Some(1.3));
-    }
+    let name = "informer without network, 10 handlers: CPU per event";
+    Table::new(Unit::Nanoseconds).row(name, best[1].0, ("1 handler", best[0].0), Some(1.3));
 }
 
 /// A handler that measures the delay of each event.
@@ -136,7 +128,7 @@ fn show_latency() {
     const EVENTS: usize = 5000;
     let mut latencies = in_own_thread(async || {
         let (feed, orders) = Feed::new(1000);
-        let informer = informer(&feed, false);
+        let informer = informer(&feed);
         let sent = Arc::new(Mutex::new(Vec::with_capacity(EVENTS)));
         let timing = Arc::new(Timing { sent: Arc::clone(&sent), latencies: Mutex::default() });
         informer.add_handler(Arc::clone(&timing)).unwrap();
@@ -166,7 +158,7 @@ fn show_blocked() {
     const EVENTS: usize = 1_000_000;
     let (backlog, coalesced) = in_own_thread(async || {
         let (feed, orders) = Feed::new(OBJECTS);
-        let informer = informer(&feed, false);
+        let informer = informer(&feed);
         // The stream is not read.
         let stream = informer.subscribe().coalesce_above(1000).stream().unwrap();
         informer.start();
@@ -222,7 +214,7 @@ fn read_while(
     act: impl AsyncFnOnce(&SharedInformer<Content>, &Feed, tokio::sync::mpsc::UnboundedSender<Order>) + Send + 'static,
 ) -> Vec<Duration> {
     let (feed, orders) = Feed::new(objects);
-    let informer = informer(&feed, false);
+    let informer = informer(&feed);
     let unwritten = Indexer::new();
     let lister = match read_cache {
         ReadCache::OfInformer => informer.lister(),

@@ -15,7 +15,7 @@ use informant::{
     delta::Delta,
     listwatch::frames::{EventType, Line, LineCutter, ListCutter, ListPart, WatchEvent},
     object::Scanner,
-    queue::Queue,
+    queue::DeltaFifo,
     store::{Indexer, WriteBatch},
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -51,8 +51,7 @@ fn states() -> Vec<Vec<Object>> {
 
 fn queues(table: Table, states: &[Vec<Object>]) {
     const PEER: &str = "hash map, insert and remove";
-    let fifo = Queue::grouping();
-    let in_order = Queue::in_order();
+    let fifo = DeltaFifo::new();
     let mut map = HashMap::<Key, Object>::new();
     let mut bare = |round: usize| {
         for object in &states[round] {
@@ -73,7 +72,7 @@ fn queues(table: Table, states: &[Vec<Object>]) {
         },
         &mut bare,
     );
-    table.row("grouping queue: push a change, take all objects, acknowledge", ours, (PEER, baseline), Some(4.0));
+    table.row("queue: push a change, take all objects, acknowledge", ours, (PEER, baseline), Some(4.0));
 
     let (ours, baseline) = compare(
         KEYS,
@@ -87,21 +86,7 @@ fn queues(table: Table, states: &[Vec<Object>]) {
         },
         &mut bare,
     );
-    table.row("grouping queue: push a change, take one object, acknowledge", ours, (PEER, baseline), Some(4.0));
-
-    let (ours, baseline) = compare(
-        KEYS,
-        |round| {
-            for object in &states[round] {
-                in_order.push(Delta::Updated(object.clone()));
-            }
-            while let Some(batch) = in_order.try_drain().unwrap() {
-                black_box(batch).acknowledge();
-            }
-        },
-        &mut bare,
-    );
-    table.row("in-order queue: push a change, take a batch, acknowledge", ours, (PEER, baseline), None);
+    table.row("queue: push a change, take one object, acknowledge", ours, (PEER, baseline), Some(4.0));
 }
 
 fn cache(table: Table, states: &[Vec<Object>]) {

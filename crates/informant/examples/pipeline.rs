@@ -15,7 +15,7 @@ use informant::{
     index,
     object::Scanner,
     prelude::*,
-    queue::Queue,
+    queue::DeltaFifo,
     store::{Indexer, WriteBatch},
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let pods = cache.lister();
     // Reads the field from the JSON. A pod without the field has no value in the index.
     let by_node = cache.add_index("node", index::field("spec.nodeName")?)?;
-    let queue = Queue::builder().known_objects(Arc::new(pods.clone())).name("pods").build();
+    let queue = DeltaFifo::builder().known_objects(Arc::new(pods.clone())).name("pods").build();
     let mut server = Server::default();
 
     (0..1000).for_each(|number| server.put(number));
@@ -65,7 +65,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Does what the apply loop of an informer does: takes a batch from the queue, applies it to the cache, acknowledges it.
-async fn process(queue: &Queue<Pods>, cache: &Indexer<Pods>) -> Result<(), Box<dyn Error>> {
+async fn process(queue: &DeltaFifo<Pods>, cache: &Indexer<Pods>) -> Result<(), Box<dyn Error>> {
     let batch = queue.drain().await?;
     let mut writes = WriteBatch::with_capacity(batch.items().len());
     for taken in batch.items() {

@@ -10,7 +10,7 @@ use informant::{
     Lazy,
     delta::Delta,
     listwatch::{Activity, Backoff, KubeSource, Reflector, ReflectorHandle},
-    queue::Queue,
+    queue::DeltaFifo,
     store::{Indexer, WriteBatch},
 };
 use informant_apiserver::{ApiServer, Fault, Load, On};
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // `Lazy` pods are decoded on demand, and this program reads only their keys.
     let cache = Indexer::<Lazy<Pod>>::new();
     let known = Arc::new(cache.lister());
-    let queue = Queue::builder().known_objects(known.clone()).build();
+    let queue = DeltaFifo::builder().known_objects(known.clone()).build();
     let source = KubeSource::of_kind::<Pod>(server.client());
     let reflector = Reflector::builder(source)
         .known_objects(known.clone())
@@ -69,7 +69,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Applies the deltas of the queue to the cache until the queue is closed.
-async fn consume(queue: Queue<Lazy<Pod>>, cache: Indexer<Lazy<Pod>>) {
+async fn consume(queue: DeltaFifo<Lazy<Pod>>, cache: Indexer<Lazy<Pod>>) {
     while let Ok(batch) = queue.drain().await {
         let mut writes = WriteBatch::new();
         for taken in batch.items() {

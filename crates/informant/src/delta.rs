@@ -27,8 +27,10 @@ pub enum Delta<O> {
 
 /// All waiting deltas of one object, oldest first; never empty.
 pub struct Deltas<O> {
+    /// Each delta has the number of the change that it is part of. A queue numbers changes as they arrive; a relist is one change.
+    ///
     /// INV-D1: not empty, and all of one key.
-    deltas: SmallVec<[Delta<O>; 1]>,
+    deltas: SmallVec<[(u64, Delta<O>); 1]>,
 }
 
 /// A complete list of the source's objects at one version.
@@ -127,7 +129,7 @@ impl<O> Deltas<O> {
 
     /// The newest change.
     pub fn newest(&self) -> &Delta<O> {
-        self.deltas.last().expect("INV-D1")
+        &self.deltas.last().expect("INV-D1").1
     }
 
     /// The number of changes; at least one.
@@ -137,8 +139,17 @@ impl<O> Deltas<O> {
     }
 
     /// The changes, oldest first.
-    pub fn iter(&self) -> std::slice::Iter<'_, Delta<O>> {
-        self.deltas.iter()
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Delta<O>> + ExactSizeIterator {
+        self.deltas.iter().map(|(_, delta)| delta)
+    }
+
+    /// The changes with their numbers, oldest first.
+    pub(crate) fn numbered(&self) -> &[(u64, Delta<O>)] {
+        &self.deltas
+    }
+
+    pub(crate) fn new(number: u64, delta: Delta<O>) -> Self {
+        Self { deltas: SmallVec::from_buf([(number, delta)]) }
     }
 
     /// Clones of the changes after the first `skipped` ones; `None` if there are no more.
@@ -149,25 +160,25 @@ impl<O> Deltas<O> {
 
     /// Clones of the deletes among the changes; `None` if there are none.
     pub(crate) fn deletes(&self) -> Option<Self> {
-        let mut deletes = self.deltas.iter().filter(|delta| delta.is_deleted());
-        let mut kept = Self::from(deletes.next()?.clone());
-        for delete in deletes {
+        let mut deletes = self.deltas.iter().filter(|(_, delta)| delta.is_deleted());
+        let mut kept = Self { deltas: SmallVec::from_buf([deletes.next()?.clone()]) };
+        for (number, delete) in deletes {
             // A clone of the object: dropping it frees no object.
-            kept.push(delete.clone());
+            kept.push(*number, delete.clone());
         }
         Some(kept)
     }
 
     /// Appends all changes of `newer`. Objects that are not needed any more are moved to `discarded`.
     pub(crate) fn append(&mut self, newer: Self, discarded: &mut Vec<Cached<O>>) {
-        discarded.extend(newer.deltas.into_iter().filter_map(|delta| self.push(delta)));
+        discarded.extend(newer.deltas.into_iter().filter_map(|(number, delta)| self.push(number, delta)));
     }
 
-    /// Appends a change. Two deletes of the same incarnation in a row become one: an observed delete replaces a missed
-    /// delete. Returns the object of the delete that is not needed; dropping it runs users' code.
-    pub(crate) fn push(&mut self, delta: Delta<O>) -> Option<Cached<O>> {
+    /// Appends a change. Two deletes of the same incarnation in a row become one, which has the number of the first: an observed delete
+    /// replaces a missed delete. Returns the object of the delete that is not needed; dropping it runs users' code.
+    pub(crate) fn push(&mut self, number: u64, delta: Delta<O>) -> Option<Cached<O>> {
         debug_assert_eq!(self.key(), delta.key(), "INV-D1");
-        let newest = self.deltas.last_mut().expect("INV-D1");
+        let (_, newest) = self.deltas.last_mut().expect("INV-D1");
         match (&*newest, &delta) {
             (Delta::Deleted(older), Delta::Deleted(newer)) if older.may_be_same_incarnation(newer) => {
                 let superseded = match older {
@@ -180,7 +191,7 @@ impl<O> Deltas<O> {
                 Delta::Added(_) | Delta::Updated(_) | Delta::Deleted(_) | Delta::Replaced(_) | Delta::Sync(_),
                 Delta::Added(_) | Delta::Updated(_) | Delta::Deleted(_) | Delta::Replaced(_) | Delta::Sync(_),
             ) => {
-                self.deltas.push(delta);
+                self.deltas.push((number, delta));
                 None
             }
         }
@@ -251,16 +262,7 @@ impl<O> From<Relist<O>> for Change<O> {
 
 impl<O> From<Delta<O>> for Deltas<O> {
     fn from(delta: Delta<O>) -> Self {
-        Self { deltas: SmallVec::from_buf([delta]) }
-    }
-}
-
-impl<'a, O> IntoIterator for &'a Deltas<O> {
-    type Item = &'a Delta<O>;
-    type IntoIter = std::slice::Iter<'a, Delta<O>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
+        Self::new(0, delta)
     }
 }
 
@@ -297,7 +299,7 @@ impl<O> fmt::Debug for Delta<O> {
 
 impl<O> fmt::Debug for Deltas<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Deltas").field("deltas", &self.deltas).finish()
+        f.debug_struct("Deltas").field("deltas", &self.iter().collect::<Vec<_>>()).finish()
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! | name | type | labels | description |
 //! | --- | --- | --- | --- |
-//! | `informant_queue_depth` | gauge | `informer` | Objects, or changes if the informer is built with `in_order`, that wait to be applied to the cache or are being applied. |
+//! | `informant_queue_depth` | gauge | `informer` | Objects whose changes wait to be applied to the cache or are being applied. |
 //! | `informant_batch_seconds` | histogram | `informer` | Time to apply one batch to the cache and to put its events into the buffers of all handlers. |
 //! | `informant_events_total` | counter | `informer`, `type` (`added`, `updated`, `deleted`, `unchanged`) | Changes of the cache; `unchanged` counts objects of a relist that the cache had already. |
 //! | `informant_cache_objects` | gauge | `informer` | Objects in the cache. |

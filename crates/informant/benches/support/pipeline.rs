@@ -7,7 +7,7 @@ use informant::{
     Object,
     delta::Delta,
     listwatch::{Backoff, KubeSource, Reflector},
-    queue::Queue,
+    queue::DeltaFifo,
     store::{Indexer, WriteBatch},
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -17,7 +17,7 @@ use super::static_server::StaticServer;
 /// The queue and the cache of an informer, without handlers.
 pub struct Pipeline<O> {
     pub cache: Indexer<O>,
-    queue: Queue<O>,
+    queue: DeltaFifo<O>,
 }
 
 impl<O: Object> Pipeline<O> {
@@ -46,7 +46,7 @@ impl<O: Object> Pipeline<O> {
 pub async fn run<O: Object, R>(server: &StaticServer, consume: impl AsyncFnOnce(&Pipeline<O>) -> R) -> R {
     let cache = Indexer::<O>::new();
     let known = Arc::new(cache.lister());
-    let queue = Queue::builder().known_objects(known.clone()).build();
+    let queue = DeltaFifo::builder().known_objects(known.clone()).build();
     let reflector = Reflector::builder(KubeSource::of_kind::<Pod>(server.client()))
         .known_objects(known)
         .without_streaming()

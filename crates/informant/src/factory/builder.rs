@@ -35,7 +35,7 @@ use crate::{
 ///     .cut([r"metadata.annotations.kubectl\.kubernetes\.io/last-applied-configuration".parse()?])
 ///     // And for some of them:
 ///     .configure::<Node>(move |nodes| nodes.resync_every(Duration::ZERO).cut([images.clone()]))
-///     .configure::<Lazy<Pod>>(|pods| pods.in_order().transform(|pod| pod.edit(|pod| pod.status = None)))
+///     .configure::<Lazy<Pod>>(|pods| pods.transform(|pod| pod.edit(|pod| pod.status = None)))
 ///     .build();
 /// # Ok(())
 /// # }
@@ -158,7 +158,7 @@ impl FactoryBuilder {
         self
     }
 
-    /// Settings of the informers of one kind and object type, in every scope: a transform, a resync period, a queue. They are applied
+    /// Settings of the informers of one kind and object type, in every scope: a transform, a resync period. They are applied
     /// after the settings of the factory and after the settings of earlier calls.
     ///
     /// `settings` is called once for each new informer, and more often if several tasks request it at the same time.

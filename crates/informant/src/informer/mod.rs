@@ -6,7 +6,7 @@
 //! An informer is one task (`pipeline`) and any number of handles (`handle`). Both hold the same `Core`: the cache, the listeners and the phase.
 
 mod handle; // the part that users hold
-mod pipeline; // the part that runs; begin with its `process_loop`
+mod pipeline; // the part that runs; begin with its `apply_loop`
 
 pub use self::handle::{
     AddHandlerError, AlreadyStarted, Callbacks, EventCallback, InformerBuilder, InformerState, InformerStatus, Problem,

@@ -13,7 +13,7 @@
 //! ```
 //! use informant::Lazy;
 //! use informant::listwatch::{KubeSource, Reflector};
-//! use informant::queue::Queue;
+//! use informant::queue::DeltaFifo;
 //! use informant_apiserver::ApiServer;
 //! use k8s_openapi::api::core::v1::ConfigMap;
 //! use serde_json::json;
@@ -25,7 +25,7 @@
 //! server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
 //! let client = server.client();
 //!
-//! let queue = Queue::<Lazy<ConfigMap>>::grouping();
+//! let queue = DeltaFifo::<Lazy<ConfigMap>>::new();
 //! let source = KubeSource::of_kind::<ConfigMap>(client).in_namespace("shop")?;
 //! let reflector = Reflector::builder(source).build(queue.clone());
 //!

@@ -18,17 +18,16 @@ use self::retry::Retrier;
 pub use self::retry::{ProcessError, ProcessFailure};
 use crate::{
     listwatch::{Backoff, Reflector, ReflectorBuilder, ReflectorHandle},
-    queue::{Closed, ObjectChanges, Queue},
+    queue::{Closed, DeltaFifo, ObjectChanges},
 };
 
 /// Lists and watches a source, and calls a function of yours with each queued change.
 ///
 /// Use it if you keep a store of your own; for a cache with handlers use a [`SharedInformer`](crate::SharedInformer). The function
-/// receives one item at a time: all pending changes of one object, or a single change if the queue is [in order](Queue::in_order). If the function
-/// fails or panics, the error is reported and the item is retried after a growing delay. Meanwhile a queue that groups changes by object continues with
-/// other objects; a queue in order waits.
+/// receives one item at a time: all pending changes of one object. There is no order between objects. If the function fails or panics, the error is
+/// reported and the item is retried after a growing delay; other objects do not wait for it.
 ///
-/// The queue needs read access to your store ([`known_objects`](crate::queue::QueueBuilder::known_objects)): it skips deletes
+/// The queue needs read access to your store ([`known_objects`](crate::queue::DeltaFifoBuilder::known_objects)): it skips deletes
 /// of objects that the store does not have, and it finds the objects that are absent from a relist.
 ///
 /// ```
@@ -36,7 +35,7 @@ use crate::{
 /// use informant::{Lazy, delta::Delta};
 /// use informant::process_loop::ProcessLoop;
 /// use informant::listwatch::{KubeSource, Reflector};
-/// use informant::queue::{ObjectChanges, Queue};
+/// use informant::queue::{DeltaFifo, ObjectChanges};
 /// use informant::store::Indexer;
 /// use informant_apiserver::ApiServer;
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -49,7 +48,7 @@ use crate::{
 /// # let client = server.client();
 /// // The store can be any type that implements `KnownObjects`; this example uses the library's own.
 /// let store = Arc::new(Indexer::<Lazy<ConfigMap>>::new());
-/// let queue = Queue::builder().known_objects(Arc::new(store.lister())).build();
+/// let queue = DeltaFifo::builder().known_objects(Arc::new(store.lister())).build();
 /// let reflector = Reflector::builder(KubeSource::of_kind::<ConfigMap>(client));
 ///
 /// let written = Arc::clone(&store);
@@ -75,7 +74,7 @@ use crate::{
 #[must_use = "a process loop does nothing until it runs"]
 pub struct ProcessLoop<O, F> {
     reflector: Reflector,
-    queue: Queue<O>,
+    queue: DeltaFifo<O>,
     process: Retrier<O, F>,
 }
 
@@ -85,7 +84,7 @@ where
     F: FnMut(&ObjectChanges<O>) -> Result<(), ProcessFailure> + Send,
 {
     /// Creates a loop: a reflector that fills `queue`, and a function that is called for each queued item.
-    pub fn new(reflector: ReflectorBuilder<O>, queue: Queue<O>, process: F) -> Self {
+    pub fn new(reflector: ReflectorBuilder<O>, queue: DeltaFifo<O>, process: F) -> Self {
         Self { reflector: reflector.build(queue.clone()), queue, process: Retrier::new(process) }
     }
 
@@ -117,7 +116,7 @@ where
     }
 }
 
-async fn process_all<O, F>(queue: &Queue<O>, process: &mut Retrier<O, F>) -> Result<Infallible, Closed>
+async fn process_all<O, F>(queue: &DeltaFifo<O>, process: &mut Retrier<O, F>) -> Result<Infallible, Closed>
 where
     F: FnMut(&ObjectChanges<O>) -> Result<(), ProcessFailure>,
 {

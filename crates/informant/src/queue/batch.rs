@@ -9,13 +9,17 @@ use std::fmt;
 use tokio::time::{Duration, Instant};
 
 use super::{
-    Queue,
-    progress::VersionRef,
+    DeltaFifo,
+    progress::ChangeRef,
     rules::{BatchContent, Outcomes},
 };
-use crate::{Key, Origin, ResourceVersion, delta::Deltas, slots::Slot};
+use crate::{
+    Key, Origin, ResourceVersion,
+    delta::{Delta, Deltas},
+    slots::Slot,
+};
 
-/// Changes that were taken from a [`Queue`], until the consumer [acknowledges](Self::acknowledge) or [requeues](Self::requeue) them.
+/// Changes that were taken from a [`DeltaFifo`], until the consumer [acknowledges](Self::acknowledge) or [requeues](Self::requeue) them.
 ///
 /// They are *in flight* meanwhile: deletes, relists and resyncs take them into account, and the queue does not hand out newer changes of the same
 /// objects. The queue's lock is not held while they are processed.
@@ -24,9 +28,9 @@ use crate::{Key, Origin, ResourceVersion, delta::Deltas, slots::Slot};
 ///
 /// ```
 /// use informant::{Cached, Key, delta::Delta, object::Identity};
-/// use informant::queue::{ItemOutcome, Queue};
+/// use informant::queue::{DeltaFifo, ItemOutcome};
 ///
-/// let queue = Queue::grouping();
+/// let queue = DeltaFifo::new();
 /// for name in ["a", "b"] {
 ///     queue.push(Delta::Added(Cached::new(Identity::of_key(Key::cluster_scoped(name)), ())));
 /// }
@@ -42,19 +46,19 @@ use crate::{Key, Origin, ResourceVersion, delta::Deltas, slots::Slot};
 /// ```
 #[must_use = "a batch that is not acknowledged is requeued"]
 pub struct Batch<O> {
-    queue: Queue<O>,
+    queue: DeltaFifo<O>,
     taken: BatchContent<O>,
     taken_at: Instant,
     is_settled: bool,
 }
 
-/// The changes of one object in a [`Batch`]. A queue in server order has one change in each item; a queue that groups by object has all
-/// waiting changes of the object.
+/// All changes of one object in a [`Batch`].
 pub struct ObjectChanges<O> {
     pub(super) deltas: Deltas<O>,
-    pub(super) version_ref: VersionRef,
-    /// The object's entry in a queue that groups changes by object.
-    pub(super) slot: Option<Slot>,
+    pub(super) origin: Origin,
+    pub(super) change: ChangeRef,
+    /// The place of the object in the queue.
+    pub(super) slot: Slot,
 }
 
 /// The outcome of processing one item of a [`Batch`].
@@ -75,13 +79,34 @@ pub enum ItemOutcome {
 pub struct Closed;
 
 impl<O> Batch<O> {
-    pub(super) fn new(queue: Queue<O>, taken: BatchContent<O>) -> Self {
+    pub(super) fn new(queue: DeltaFifo<O>, taken: BatchContent<O>) -> Self {
         Self { queue, taken, taken_at: Instant::now(), is_settled: false }
     }
 
     /// Returns the taken objects with their changes. Empty if the queue only has a new [`version`](Self::version).
     pub fn items(&self) -> &[ObjectChanges<O>] {
         &self.taken.items
+    }
+
+    /// Returns the changes of all objects in the order in which the queue received them. Of a relist, the deletes come first.
+    ///
+    /// ```
+    /// use informant::{Cached, delta::Delta, object::Identity, queue::DeltaFifo};
+    ///
+    /// let queue = DeltaFifo::new();
+    /// for (key, version) in [("a", 1), ("b", 2), ("a", 3)] {
+    ///     queue.push(Delta::Updated(Cached::new(Identity::new(key, "u1", version), ())));
+    /// }
+    ///
+    /// let batch = queue.try_drain().unwrap().unwrap();
+    /// let versions: Vec<_> = batch.in_arrival_order().iter().map(|delta| delta.object().version().to_string()).collect();
+    /// assert_eq!(versions, ["1", "2", "3"]);
+    /// # batch.acknowledge();
+    /// ```
+    pub fn in_arrival_order(&self) -> Vec<&Delta<O>> {
+        let mut deltas: Vec<_> = self.items().iter().flat_map(|item| item.deltas.numbered()).collect();
+        deltas.sort_by_key(|(number, delta)| (*number, !delta.is_deleted()));
+        deltas.into_iter().map(|(_, delta)| delta).collect()
     }
 
     /// Returns the version that the consumer has reached once this batch is acknowledged, if it is a new one.
@@ -143,9 +168,8 @@ impl<O> Batch<O> {
     }
 
     #[cfg(test)]
-    pub(super) fn version_refs(&self) -> impl Iterator<Item = VersionRef> {
-        let of_items = self.items().iter().map(|item| item.version_ref);
-        of_items.chain(self.taken.pending_versions.iter().copied())
+    pub(super) fn change_refs(&self) -> impl Iterator<Item = ChangeRef> {
+        self.items().iter().map(|item| item.change).chain(self.taken.pending)
     }
 }
 
@@ -162,7 +186,7 @@ impl<O> ObjectChanges<O> {
 
     /// Returns whether the changes belong to the initial list.
     pub fn origin(&self) -> Origin {
-        self.version_ref.origin()
+        self.origin
     }
 }
 

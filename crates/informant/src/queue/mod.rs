@@ -5,29 +5,26 @@
 //!   its own meanwhile.
 //! - **Knows nothing of:** HTTP, the store (except through [`KnownObjects`]), handlers.
 //!
-//! A [`Queue`] has one of two orderings. [Grouping by object](Queue::grouping), the default, is client-go's `DeltaFIFO`: a consumer that falls behind
-//! receives all waiting changes of an object at once. A queue [in order](Queue::in_order) keeps every change in its place in the server's order. Both produce
-//! the same cache.
+//! [`DeltaFifo`] groups changes by object: a consumer that falls behind receives all waiting changes of an object at once. The changes are numbered as they
+//! arrive, so that a batch can also be read in [arrival order](Batch::in_arrival_order).
 //!
-//! This file adds a lock and wake-ups to `rules`, which turns changes into deltas of single objects. An `Ordering` (`delta_fifo`, `in_order_fifo`) holds
-//! the deltas until they are taken.
+//! This file adds a lock and wake-ups to `rules`, which turns changes into deltas of single objects. `items` holds the deltas until they are taken.
 
 mod batch; // `Batch`: the changes that a consumer has taken
-mod delta_fifo; // the ordering that groups changes by object
-mod in_order_fifo; // the ordering that keeps the server's order
+mod items; // the deltas of each object, and the queue of objects
 #[cfg(test)]
 pub(crate) mod model;
 mod progress; // which version is reached, and whether the initial list is processed
 mod rules; // changes into deltas, deltas into batches
 mod version_tracker; // the versions of the queued changes
 
-use std::{fmt, num::NonZeroUsize, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 pub use self::batch::{Batch, Closed, ItemOutcome, ObjectChanges};
-use self::{delta_fifo::DeltaFifo, in_order_fifo::InOrderFifo, rules::Rules};
+use self::rules::Rules;
 pub use crate::known::KnownObjects;
 use crate::{
     Cached, Key, ResourceVersion,
@@ -39,24 +36,23 @@ use crate::{
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// use informant::{Cached, Key, delta::Delta, object::Identity, queue::Queue};
+/// use informant::{Cached, Key, delta::Delta, object::Identity, queue::DeltaFifo};
 ///
 /// let (web, api) = (Key::namespaced("shop", "web"), Key::namespaced("shop", "api"));
-/// for queue in [Queue::grouping(), Queue::in_order()] {
-///     for (key, content) in [(&web, "v1"), (&api, "v1"), (&web, "v2")] {
-///         queue.push(Delta::Added(Cached::new(Identity::of_key(key.clone()), content)));
-///     }
-///
-///     // A batch has each object at most once. Grouping by object, both changes of `web` are in it. In order, the second one waits for the next batch.
-///     let batch = queue.drain().await.unwrap();
-///     assert_eq!(batch.items().iter().map(|item| item.key()).collect::<Vec<_>>(), [&web, &api]);
-///     batch.acknowledge();
+/// let queue = DeltaFifo::new();
+/// for (key, content) in [(&web, "v1"), (&api, "v1"), (&web, "v2")] {
+///     queue.push(Delta::Added(Cached::new(Identity::of_key(key.clone()), content)));
 /// }
+///
+/// // A batch has each object once, with all its changes.
+/// let batch = queue.drain().await.unwrap();
+/// let items: Vec<_> = batch.items().iter().map(|item| (item.key(), item.deltas().len())).collect();
+/// assert_eq!(items, [(&web, 2), (&api, 1)]);
+/// batch.acknowledge();
 /// # }
 /// ```
 #[doc(alias = "DeltaFIFO")]
-#[doc(alias = "RealFIFO")]
-pub struct Queue<O> {
+pub struct DeltaFifo<O> {
     shared: Arc<QueueState<O>>,
 }
 
@@ -68,38 +64,28 @@ struct QueueState<O> {
     name: Arc<str>,
 }
 
-/// Settings of a [`Queue`].
+/// Settings of a [`DeltaFifo`].
 #[must_use = "a builder does nothing until `build` is called"]
-pub struct QueueBuilder<O> {
+pub struct DeltaFifoBuilder<O> {
     known: Option<Arc<dyn KnownObjects<O>>>,
-    /// The size of the batches if the queue is in order; `None` if it groups changes by object.
-    in_order: Option<NonZeroUsize>,
     emits_replaced: bool,
     name: Arc<str>,
 }
 
-impl<O: Send + Sync + 'static> Queue<O> {
-    /// Creates a queue that groups changes by object, without [known objects](QueueBuilder::known_objects).
-    pub fn grouping() -> Self {
+impl<O> DeltaFifo<O> {
+    /// Creates a queue without [known objects](DeltaFifoBuilder::known_objects).
+    pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// Creates a queue that keeps the server's order, without [known objects](QueueBuilder::known_objects).
-    pub fn in_order() -> Self {
-        Self::builder().in_order().build()
+    /// Returns a builder for a queue.
+    pub fn builder() -> DeltaFifoBuilder<O> {
+        DeltaFifoBuilder { known: None, emits_replaced: true, name: "queue".into() }
     }
 
-    /// Returns a builder for a queue that groups changes by object.
-    pub fn builder() -> QueueBuilder<O> {
-        QueueBuilder { known: None, in_order: None, emits_replaced: true, name: "queue".into() }
-    }
-}
-
-impl<O> Queue<O> {
     /// Queues a change.
     ///
-    /// - [`Delta`](Change::Delta): a change of one object. In a queue that groups by object, a delete only advances the reached version if neither
-    ///   the queue nor the cache has the object.
+    /// - [`Delta`](Change::Delta): a change of one object. A delete only advances the reached version if neither the queue nor the cache has the object.
     /// - [`Existing`](Change::Existing): an object whose version does not count as [reached](Self::reached).
     /// - [`DeletedUnread`](Change::DeletedUnread): becomes a missed delete with the newest state that waits, is in flight or is known. If there is none, only
     ///   the reached version advances.
@@ -119,7 +105,7 @@ impl<O> Queue<O> {
 
     /// Takes the object that has waited longest, with its changes. Waits while there is none.
     ///
-    /// The batch has no items if only the version changed. In a queue in order, the call also waits while another batch is in flight.
+    /// The batch has no items if only the version changed.
     ///
     /// Cancel safe: a dropped call takes nothing.
     ///
@@ -131,9 +117,6 @@ impl<O> Queue<O> {
     }
 
     /// Takes all waiting objects. Waits while there is none.
-    ///
-    /// In a queue in order, a batch has each object at most once and at most [`batch_size`](QueueBuilder::batch_size) changes; a relist and a resync have a batch
-    /// of their own, with all their changes. The call also waits while another batch is in flight.
     ///
     /// Cancel safe: a dropped call takes nothing.
     ///
@@ -162,17 +145,6 @@ impl<O> Queue<O> {
         self.read(|rules| self.take(rules, usize::MAX))
     }
 
-    /// Waits while a batch is in flight and two more wait, if the queue is in order. A queue that groups changes by object combines the changes of an
-    /// object, so it has room for any number of them.
-    ///
-    /// A producer that awaits this before each change cannot get more than three batches ahead of the consumer. Without a batch in flight it
-    /// returns at once, and the queue grows without bound.
-    ///
-    /// Cancel safe.
-    pub async fn room(&self) {
-        self.wait_for(|rules| (!rules.is_full()).then_some(())).await;
-    }
-
     /// Returns true once every object of the first list has been taken, and acknowledged or requeued. If the first change was not a list, it
     /// returns true at once.
     pub fn is_synced(&self) -> bool {
@@ -199,13 +171,12 @@ impl<O> Queue<O> {
         self.read(|rules| rules.reached().cloned())
     }
 
-    /// Returns how many items can be taken. If the queue groups by object, these are the objects with waiting changes that are not in flight; if it
-    /// is in order, these are the waiting changes.
+    /// Returns how many objects can be taken: those with waiting changes that are not in flight.
     pub fn len(&self) -> usize {
         self.read(|rules| rules.len())
     }
 
-    /// Returns true if no item can be taken.
+    /// Returns true if no object can be taken.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -272,19 +243,7 @@ impl<O> Queue<O> {
     }
 }
 
-impl<O: Send + Sync + 'static> QueueBuilder<O> {
-    /// Keeps the server's order, instead of grouping changes by object.
-    pub fn in_order(mut self) -> Self {
-        self.in_order.get_or_insert(const { NonZeroUsize::new(1000).expect("1000 is not zero") });
-        self
-    }
-
-    /// Keeps the server's order, with at most this number of changes in a batch. Default: 1000.
-    pub fn batch_size(mut self, size: NonZeroUsize) -> Self {
-        self.in_order = Some(size);
-        self
-    }
-
+impl<O> DeltaFifoBuilder<O> {
     /// Sets the consumer's cache: a relist then also deletes objects that only the cache has, and a resync replays the cache.
     /// Default: none.
     pub fn known_objects(mut self, known: Arc<dyn KnownObjects<O>>) -> Self {
@@ -306,24 +265,27 @@ impl<O: Send + Sync + 'static> QueueBuilder<O> {
     }
 
     /// Creates the queue.
-    pub fn build(self) -> Queue<O> {
-        let Self { known, in_order, emits_replaced, name } = self;
-        let rules = match in_order {
-            None => Rules::new(Box::new(DeltaFifo::default()), emits_replaced),
-            Some(batch_size) => Rules::new(Box::new(InOrderFifo::new(batch_size)), emits_replaced),
-        };
-        Queue { shared: Arc::new(QueueState { rules: Mutex::new(rules), changed: Notify::new(), known, name }) }
+    pub fn build(self) -> DeltaFifo<O> {
+        let Self { known, emits_replaced, name } = self;
+        let rules = Mutex::new(Rules::new(emits_replaced));
+        DeltaFifo { shared: Arc::new(QueueState { rules, changed: Notify::new(), known, name }) }
     }
 }
 
-impl<O> Clone for Queue<O> {
+impl<O> Default for DeltaFifo<O> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O> Clone for DeltaFifo<O> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
     }
 }
 
-impl<O> fmt::Debug for Queue<O> {
+impl<O> fmt::Debug for DeltaFifo<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue").field("name", &self.shared.name).field("len", &self.len()).finish()
+        f.debug_struct("DeltaFifo").field("name", &self.shared.name).field("len", &self.len()).finish()
     }
 }

@@ -1,58 +1,37 @@
 //! The consumer's progress: which version it has reached, and whether it has processed the initial list.
 //!
-//! - **In:** the versions of queued changes; which changes are taken, acknowledged and requeued.
-//! - **Out:** the reached version, the versions that batches carry, and whether the queue is synced.
-//! - **Knows nothing of:** deltas, and how the two kinds of queue store them.
+//! - **In:** the versions of pushed changes; which objects are taken, acknowledged and requeued.
+//! - **Out:** the numbers of the changes, the reached version, the versions that batches carry, and whether the queue is synced.
+//! - **Knows nothing of:** deltas.
 
-use super::version_tracker::{VersionId, VersionTracker};
+use super::version_tracker::VersionTracker;
 use crate::{Origin, ResourceVersion};
 
 #[derive(Default)]
 pub(super) struct Progress {
     tracker: VersionTracker,
 
-    /// The versions of relists and bookmarks, and of deletes of unknown objects, which the consumer receives without a delta.
-    pending: Vec<VersionRef>,
+    /// The oldest change that the consumer receives as a version without a delta: a relist, a bookmark, or the delete of an unknown object.
+    pending: Option<ChangeRef>,
 
     /// The number of the newest version that a batch has carried.
     announced: u64,
 
-    /// How many changes of the initial list were not processed yet; `None` until the first change.
+    /// The number of the initial list.
+    initial_list: Option<u64>,
+
+    /// How many objects of the initial list were not processed yet; `None` until the first change.
     ///
-    /// INV-Q3: if `Some`, the number of version references with `Initial::Counted`.
+    /// INV-Q3: if `Some`, the number of references that are counted.
     initial_left: Option<usize>,
 }
 
-/// A reference to a version. The consumer has not reached the version while a reference to it exists. The reference may also delay the end
-/// of the initial list.
+/// A reference to a change. The consumer has not reached the version of the change while a reference to it exists.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct VersionRef {
-    /// The version of the oldest change.
-    id: VersionId,
-    initial: Initial,
-    /// True if all changes of a relist or a resync refer to this version.
-    is_shared: bool,
-    /// True if this is the version of a relist after a history change.
-    history_changed: bool,
-}
-
-/// Whether a change belongs to the initial list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Initial {
-    No,
-    /// Yes, and the queue is not synced before it is processed.
-    Counted,
-    /// Yes, but it was requeued once, so the queue can be synced before it is processed.
-    Attempted,
-}
-
-/// The version of a delta that is pushed.
-pub(super) enum Version {
-    /// The delta has a version of its own; `None` if processing the delta does not advance the reached version, for example because the
-    /// object existed before the watch began.
-    Own(Option<ResourceVersion>),
-    /// The delta is part of a relist or a resync.
-    Shared(VersionRef),
+pub(super) struct ChangeRef {
+    pub(super) number: u64,
+    /// True if the queue is not synced while the reference exists: the object is part of the initial list, and was not processed once.
+    is_counted: bool,
 }
 
 impl Progress {
@@ -61,110 +40,93 @@ impl Progress {
         self.initial_left.get_or_insert(0);
     }
 
-    /// Adds the version of a relist. The consumer receives it even if the list changes no object.
-    pub(super) fn begin_relist(&mut self, version: ResourceVersion, history_changed: bool) -> VersionRef {
-        let initial = if self.initial_left.is_none() { Initial::Counted } else { Initial::No };
+    /// Numbers a change. The caller then adds a reference to it.
+    pub(super) fn push(&mut self, version: Option<ResourceVersion>) -> ChangeRef {
+        ChangeRef { number: self.tracker.push(version), is_counted: false }
+    }
+
+    /// Numbers a relist. The consumer receives its version even if it changes no object.
+    pub(super) fn push_relist(&mut self, version: ResourceVersion) -> ChangeRef {
+        let is_initial = self.initial_left.is_none();
         self.stop_expecting_initial_list();
-        let id = self.tracker.push(Some(version));
-        let version_ref = VersionRef { id, initial, is_shared: true, history_changed };
-        self.add_reference(version_ref);
-        self.pending.push(version_ref);
-        VersionRef { history_changed: false, ..version_ref }
+        let change = ChangeRef { is_counted: is_initial, ..self.push(Some(version)) };
+        if is_initial {
+            self.initial_list = Some(change.number);
+        }
+        self.add_pending(change);
+        change
     }
 
-    /// Adds a resync, which has no version. The caller must then push at least one change that belongs to the resync.
-    pub(super) fn begin_resync(&mut self) -> VersionRef {
-        let id = self.tracker.push(None);
-        VersionRef { id, initial: Initial::No, is_shared: true, history_changed: false }
-    }
-
-    /// Adds a version without a delta.
+    /// Numbers a change that the consumer receives as a version without a delta.
     pub(super) fn push_version(&mut self, version: Option<ResourceVersion>) {
-        match self.pending.last() {
-            // Versions that follow each other are combined, so that a slow consumer has one to process, not thousands.
-            Some(pending) if self.tracker.is_newest(pending.id) => self.tracker.replace_newest(version),
-            Some(_) | None => {
-                let version_ref = self.add(Version::Own(version));
-                self.pending.push(version_ref);
+        let change = self.push(version);
+        self.add_pending(change);
+    }
+
+    fn add_pending(&mut self, change: ChangeRef) {
+        match self.pending.take() {
+            Some(mut pending) => {
+                self.join(&mut pending, change);
+                self.pending = Some(pending);
             }
+            None => self.pending = Some(self.add(change)),
         }
     }
 
-    /// Adds a waiting delta.
-    pub(super) fn add(&mut self, version: Version) -> VersionRef {
-        let version_ref = match version {
-            Version::Shared(version_ref) => version_ref,
-            Version::Own(version) => {
-                let id = self.tracker.push(version);
-                VersionRef { id, initial: Initial::No, is_shared: false, history_changed: false }
-            }
-        };
-        self.add_reference(version_ref);
-        version_ref
+    /// Adds the reference of an object that waits from now on.
+    pub(super) fn add(&mut self, change: ChangeRef) -> ChangeRef {
+        self.tracker.add_waiting(change.number);
+        self.count(change);
+        change
     }
 
-    /// Adds a delta to waiting deltas of the same object, which keep their reference to the older version.
-    pub(super) fn add_to(&mut self, waiting: &mut VersionRef, version: Version) {
-        match version {
-            Version::Own(version) => self.tracker.replace_newest(version),
-            Version::Shared(newer) if waiting.initial == Initial::No && newer.initial == Initial::Counted => {
-                waiting.initial = Initial::Counted;
-                self.add_to_initial(Initial::Counted);
-            }
-            Version::Shared(_) => {}
-        }
+    /// Adds a change to an object that waits already. The object still refers to its oldest change.
+    pub(super) fn join(&mut self, waiting: &mut ChangeRef, change: ChangeRef) {
+        waiting.is_counted |= change.is_counted;
+        self.count(change);
     }
 
-    /// Marks waiting deltas as in flight.
-    pub(super) fn take(&mut self, version_ref: VersionRef) {
-        self.tracker.move_to_in_flight(version_ref.id);
+    /// Marks an object as in flight.
+    pub(super) fn take(&mut self, change: ChangeRef) {
+        self.tracker.move_to_in_flight(change.number);
     }
 
-    /// Marks versions that have no delta as in flight: all of them, or only those before the version `end`.
-    pub(super) fn take_pending(&mut self, end: Option<VersionRef>) -> Vec<VersionRef> {
-        let is_taken = |pending: &mut VersionRef| end.is_none_or(|end| pending.is_before(end));
-        let taken: Vec<_> = self.pending.extract_if(.., is_taken).collect();
-        taken.iter().for_each(|pending| self.take(*pending));
-        taken
+    pub(super) fn take_pending(&mut self) -> Option<ChangeRef> {
+        self.pending.take().inspect(|pending| self.take(*pending))
     }
 
-    /// Acknowledges deltas in flight.
-    pub(super) fn acknowledge(&mut self, version_ref: VersionRef) {
-        self.subtract_from_initial(version_ref.initial);
-        self.tracker.remove_in_flight(version_ref.id);
+    /// Acknowledges an object in flight.
+    pub(super) fn acknowledge(&mut self, change: ChangeRef) {
+        self.discount(change);
+        self.tracker.remove_in_flight(change.number);
     }
 
-    /// Marks deltas that are in flight as waiting again; returns their new reference.
-    pub(super) fn requeue(&mut self, version_ref: VersionRef) -> VersionRef {
-        self.subtract_from_initial(version_ref.initial);
-        self.tracker.move_to_waiting(version_ref.id);
-        let initial = match version_ref.initial {
-            Initial::No => Initial::No,
-            Initial::Counted | Initial::Attempted => Initial::Attempted,
-        };
-        VersionRef { initial, ..version_ref }
+    /// Marks an object in flight as waiting again; returns its new reference.
+    pub(super) fn requeue(&mut self, change: ChangeRef) -> ChangeRef {
+        self.discount(change);
+        self.tracker.move_to_waiting(change.number);
+        ChangeRef { is_counted: false, ..change }
     }
 
-    /// Combines requeued deltas with `newer` deltas that wait: all of them then refer to the older version.
-    pub(super) fn combine(&mut self, requeued: VersionRef, newer: VersionRef) -> VersionRef {
-        self.tracker.replace_by_older(newer.id);
-        let initial = if newer.initial == Initial::Counted { newer.initial } else { requeued.initial };
-        VersionRef { initial, ..requeued }
+    /// Combines the reference of a requeued object with that of its `newer` deltas that wait: the object refers to the older change.
+    pub(super) fn combine(&mut self, requeued: ChangeRef, newer: ChangeRef) -> ChangeRef {
+        self.tracker.remove_waiting(newer.number);
+        ChangeRef { is_counted: newer.is_counted, ..requeued }
     }
 
-    pub(super) fn requeue_pending(&mut self, pending: &[VersionRef]) {
-        for version_ref in pending {
-            let version_ref = self.requeue(*version_ref);
-            self.pending.push(version_ref);
-        }
-        self.pending.sort_by_key(|pending| pending.id);
+    pub(super) fn requeue_pending(&mut self, pending: ChangeRef) {
+        let requeued = self.requeue(pending);
+        self.pending = Some(match self.pending.take() {
+            Some(newer) => self.combine(requeued, newer),
+            None => requeued,
+        });
     }
 
     /// Returns the version that the consumer has reached when everything in flight is acknowledged, if no batch has carried it.
     pub(super) fn announce(&mut self) -> Option<ResourceVersion> {
-        let pushed = self.tracker.reached_when_done().filter(|pushed| pushed.number > self.announced)?;
-        self.announced = pushed.number;
-        Some(pushed.version.clone())
+        let reached = self.tracker.reached_when_done().filter(|reached| reached.number > self.announced)?;
+        self.announced = reached.number;
+        Some(reached.version.clone())
     }
 
     /// Called after a batch is settled. If a part of the batch was requeued, the consumer may not have reached a version that was announced;
@@ -178,7 +140,7 @@ impl Progress {
     /// Returns true if a version waits that the consumer can take now.
     pub(super) fn has_version(&self) -> bool {
         let is_unannounced = self.tracker.reached().is_some_and(|reached| reached.number > self.announced);
-        !self.pending.is_empty() || (is_unannounced && !self.is_anything_in_flight())
+        self.pending.is_some() || (is_unannounced && !self.is_anything_in_flight())
     }
 
     pub(super) fn is_anything_in_flight(&self) -> bool {
@@ -189,6 +151,14 @@ impl Progress {
         self.initial_left == Some(0)
     }
 
+    /// Returns whether deltas with these numbers belong to the initial list.
+    pub(super) fn origin(&self, mut numbers: impl Iterator<Item = u64>) -> Origin {
+        match numbers.any(|number| Some(number) == self.initial_list) {
+            true => Origin::InitialList,
+            false => Origin::Live,
+        }
+    }
+
     pub(super) fn reached(&self) -> Option<&ResourceVersion> {
         self.tracker.reached().map(|reached| &reached.version)
     }
@@ -197,61 +167,25 @@ impl Progress {
         self.tracker.free_memory();
     }
 
-    fn add_reference(&mut self, version_ref: VersionRef) {
-        self.tracker.add_waiting(version_ref.id);
-        self.add_to_initial(version_ref.initial);
-    }
-
-    fn add_to_initial(&mut self, initial: Initial) {
-        match initial {
-            Initial::Counted => self.initial_left = self.initial_left.map(|left| left + 1),
-            Initial::No | Initial::Attempted => {}
+    fn count(&mut self, change: ChangeRef) {
+        if change.is_counted {
+            self.initial_left = self.initial_left.map(|left| left + 1);
         }
     }
 
-    fn subtract_from_initial(&mut self, initial: Initial) {
-        match initial {
-            Initial::Counted => self.initial_left = self.initial_left.map(|left| left - 1),
-            Initial::No | Initial::Attempted => {}
+    fn discount(&mut self, change: ChangeRef) {
+        if change.is_counted {
+            self.initial_left = self.initial_left.map(|left| left - 1);
         }
     }
 
-    /// `waiting` are the references of waiting deltas; `in_flight` are the references of deltas and versions in open batches.
+    /// `waiting` are the references of waiting objects; `in_flight` are the references of open batches.
     #[cfg(test)]
-    pub(super) fn check_invariants(&self, waiting: Vec<VersionRef>, in_flight: &[VersionRef]) {
-        let waiting: Vec<_> = waiting.into_iter().chain(self.pending.iter().copied()).collect();
-        let is_counted = |version_ref: &&VersionRef| version_ref.initial == Initial::Counted;
-        let counted = waiting.iter().chain(in_flight).filter(is_counted).count();
+    pub(super) fn check_invariants(&self, waiting: Vec<ChangeRef>, in_flight: &[ChangeRef]) {
+        let waiting: Vec<_> = waiting.into_iter().chain(self.pending).collect();
+        let counted = waiting.iter().chain(in_flight).filter(|change| change.is_counted).count();
         assert_eq!(self.initial_left.unwrap_or_default(), counted, "INV-Q3");
-        let ids = |refs: &[VersionRef]| refs.iter().map(|version_ref| version_ref.id).collect();
-        self.tracker.check_invariants(ids(&waiting), ids(in_flight));
-    }
-}
-
-impl VersionRef {
-    pub(super) fn origin(self) -> Origin {
-        match self.initial {
-            Initial::No => Origin::Live,
-            Initial::Counted | Initial::Attempted => Origin::InitialList,
-        }
-    }
-
-    pub(super) fn history_changed(self) -> bool {
-        self.history_changed
-    }
-
-    /// Returns true if the version was pushed before the other one.
-    pub(super) fn is_before(self, other: Self) -> bool {
-        self.id < other.id
-    }
-
-    /// Returns true if the two changes are parts of the same relist or resync.
-    pub(super) fn is_shared_with(self, other: Self) -> bool {
-        self.is_shared && self.id == other.id
-    }
-
-    /// Returns true if the change is part of a relist or a resync.
-    pub(super) fn is_shared(self) -> bool {
-        self.is_shared
+        let numbers = |refs: &[ChangeRef]| refs.iter().map(|change| change.number).collect();
+        self.tracker.check_invariants(numbers(&waiting), numbers(in_flight));
     }
 }

@@ -4,101 +4,85 @@ use std::collections::VecDeque;
 
 use crate::ResourceVersion;
 
-/// Identifies a tracked version. Versions that are pushed later have larger ids.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct VersionId(u64);
-
-/// A version that was pushed, and its number. Versions can repeat and even go backwards; their numbers rise.
+/// A version, and the number of the change that has it. Versions can repeat and even go backwards; numbers rise.
 #[derive(Debug, Clone)]
-pub(super) struct PushedVersion {
+pub(super) struct NumberedVersion {
     pub(super) number: u64,
     pub(super) version: ResourceVersion,
 }
 
-/// The pushed versions that are not reached yet, with the number of references to each.
+/// The changes that are not reached yet, with the number of references to each.
 ///
-/// Each object that waits, and each object that is in flight, refers to exactly one version: the version of its oldest change. A version that
-/// was pushed without an object has one reference, too. A version is reached when neither it nor an earlier version is referred to.
+/// Each object that waits, and each object that is in flight, refers to exactly one change: the oldest one of the object. A change without an object
+/// has one reference, too. A version is reached when neither its change nor an earlier one is referred to.
 #[derive(Debug, Default)]
 pub(super) struct VersionTracker {
-    /// INV-M1: ids rise, and the first version is referred to.
-    versions: VecDeque<TrackedVersion>,
-    next: u64,
-    /// The number of versions that were pushed.
+    /// INV-M1: numbers rise, and the first change is referred to.
+    changes: VecDeque<TrackedChange>,
+    /// How many changes were pushed.
     pushed: u64,
-    /// INV-M2: the sum of `in_flight` over `versions`.
+    /// INV-M2: the sum of `in_flight` over `changes`.
     in_flight: usize,
-    /// INV-M3: the number of `versions` without a reference.
+    /// INV-M3: the number of `changes` without a reference.
     unreferenced: usize,
-    reached: Option<PushedVersion>,
+    reached: Option<NumberedVersion>,
 }
 
-/// One version, and how many objects refer to it.
+/// One change, and how many objects refer to it.
 #[derive(Debug)]
-struct TrackedVersion {
-    id: VersionId,
-    /// `None` for changes without a version, such as the changes of a resync.
-    version: Option<PushedVersion>,
+struct TrackedChange {
+    number: u64,
+    /// The version of this change, or of a later one that is reached together with it; `None` for a change without a version, such as a resync.
+    version: Option<NumberedVersion>,
     waiting: u32,
     in_flight: u32,
 }
 
 impl VersionTracker {
-    /// Appends a version. The caller must then add a reference to it.
-    pub(super) fn push(&mut self, version: Option<ResourceVersion>) -> VersionId {
-        let id = VersionId(self.next);
-        self.next += 1;
-        let version = self.number(version);
-        self.versions.push_back(TrackedVersion { id, version, waiting: 0, in_flight: 0 });
+    /// Appends a change, and returns its number. The caller must then add a reference to it, or an older change is referred to.
+    pub(super) fn push(&mut self, version: Option<ResourceVersion>) -> u64 {
+        self.combine_newest();
+        self.pushed += 1;
+        let number = self.pushed;
+        let version = version.filter(|version| !version.is_empty()).map(|version| NumberedVersion { number, version });
+        self.changes.push_back(TrackedChange { number, version, waiting: 0, in_flight: 0 });
         self.unreferenced += 1;
-        id
-    }
-
-    /// Replaces the newest version by a newer one, for a change of an object that refers to a version already.
-    pub(super) fn replace_newest(&mut self, version: Option<ResourceVersion>) {
-        let version = self.number(version);
-        if let (Some(newest), Some(version)) = (self.versions.back_mut(), version) {
-            newest.version = Some(version);
-        }
-    }
-
-    pub(super) fn is_newest(&self, id: VersionId) -> bool {
-        self.versions.back().is_some_and(|newest| newest.id == id)
+        number
     }
 
     /// Adds a reference of a waiting object.
-    pub(super) fn add_waiting(&mut self, id: VersionId) {
-        self.change(id, |tracked| tracked.waiting += 1);
+    pub(super) fn add_waiting(&mut self, number: u64) {
+        self.change(number, |tracked| tracked.waiting += 1);
     }
 
     /// Turns a reference of a waiting object into a reference of an object in flight.
-    pub(super) fn move_to_in_flight(&mut self, id: VersionId) {
+    pub(super) fn move_to_in_flight(&mut self, number: u64) {
         self.in_flight += 1;
-        self.change(id, |tracked| {
+        self.change(number, |tracked| {
             tracked.waiting -= 1;
             tracked.in_flight += 1;
         });
     }
 
     /// Turns a reference of an object in flight into a reference of a waiting object, because the object was requeued.
-    pub(super) fn move_to_waiting(&mut self, id: VersionId) {
+    pub(super) fn move_to_waiting(&mut self, number: u64) {
         self.in_flight -= 1;
-        self.change(id, |tracked| {
+        self.change(number, |tracked| {
             tracked.in_flight -= 1;
             tracked.waiting += 1;
         });
     }
 
-    /// Removes the reference of a waiting object that now refers to an older version.
-    pub(super) fn replace_by_older(&mut self, id: VersionId) {
-        self.change(id, |tracked| tracked.waiting -= 1);
+    /// Removes the reference of a waiting object that now refers to an older change.
+    pub(super) fn remove_waiting(&mut self, number: u64) {
+        self.change(number, |tracked| tracked.waiting -= 1);
         self.advance();
     }
 
     /// Removes the reference of an object in flight, because the object was acknowledged.
-    pub(super) fn remove_in_flight(&mut self, id: VersionId) {
+    pub(super) fn remove_in_flight(&mut self, number: u64) {
         self.in_flight -= 1;
-        self.change(id, |tracked| tracked.in_flight -= 1);
+        self.change(number, |tracked| tracked.in_flight -= 1);
         self.advance();
     }
 
@@ -106,32 +90,27 @@ impl VersionTracker {
         self.in_flight > 0
     }
 
-    pub(super) fn reached(&self) -> Option<&PushedVersion> {
+    pub(super) fn reached(&self) -> Option<&NumberedVersion> {
         self.reached.as_ref()
     }
 
     /// Returns the version that is reached once everything in flight is acknowledged.
-    pub(super) fn reached_when_done(&self) -> Option<&PushedVersion> {
-        let cleared = self.versions.iter().take_while(|tracked| tracked.waiting == 0);
+    pub(super) fn reached_when_done(&self) -> Option<&NumberedVersion> {
+        // Changes without a reference count too: an object that waits refers to its oldest change only.
+        let cleared = self.changes.iter().take_while(|tracked| tracked.waiting == 0);
         cleared.filter_map(|tracked| tracked.version.as_ref()).last().or(self.reached())
     }
 
     /// Frees the memory of an empty tracker.
     pub(super) fn free_memory(&mut self) {
-        if self.versions.is_empty() {
-            self.versions = VecDeque::new();
+        if self.changes.is_empty() {
+            self.changes = VecDeque::new();
         }
     }
 
-    fn number(&mut self, version: Option<ResourceVersion>) -> Option<PushedVersion> {
-        let version = version.filter(|version| !version.is_empty())?;
-        self.pushed += 1;
-        Some(PushedVersion { number: self.pushed, version })
-    }
-
-    fn change(&mut self, id: VersionId, change: impl FnOnce(&mut TrackedVersion)) {
-        let position = self.position(id);
-        let tracked = &mut self.versions[position];
+    fn change(&mut self, number: u64, change: impl FnOnce(&mut TrackedChange)) {
+        let position = self.position(number);
+        let tracked = &mut self.changes[position];
         let was_referenced = tracked.is_referenced();
         change(tracked);
         match (was_referenced, tracked.is_referenced()) {
@@ -141,66 +120,74 @@ impl VersionTracker {
         }
     }
 
-    fn position(&self, id: VersionId) -> usize {
-        // Usually no version between the first and this one was removed, so that the position is the difference of the ids.
-        let guess = self.versions.front().map_or(0, |first| (id.0 - first.id.0) as usize);
-        match self.versions.get(guess) {
-            Some(tracked) if tracked.id == id => guess,
-            Some(_) | None => self.versions.partition_point(|tracked| tracked.id < id),
+    fn position(&self, number: u64) -> usize {
+        // Usually no change between the first and this one was removed, so that the position is the difference of the numbers.
+        let guess = self.changes.front().map_or(0, |first| (number - first.number) as usize);
+        match self.changes.get(guess) {
+            Some(tracked) if tracked.number == number => guess,
+            Some(_) | None => self.changes.partition_point(|tracked| tracked.number < number),
         }
     }
 
-    /// Removes the versions at the front that are reached.
+    /// Removes the changes at the front that are reached.
     fn advance(&mut self) {
-        while let Some(first) = self.versions.front_mut().filter(|first| !first.is_referenced()) {
+        while let Some(first) = self.changes.front_mut().filter(|first| !first.is_referenced()) {
             if let Some(version) = first.version.take() {
                 self.reached = Some(version);
             }
-            self.versions.pop_front();
+            self.changes.pop_front();
             self.unreferenced -= 1;
         }
-        if self.unreferenced > 64 && self.unreferenced > self.versions.len() / 2 {
+        if self.unreferenced > 64 && self.unreferenced > self.changes.len() / 2 {
             self.remove_unreferenced();
         }
     }
 
-    /// Removes versions without a reference, which otherwise pile up behind a version that keeps a reference for a long time. The consumer reaches
-    /// them together with the version before them, so they replace that version.
+    /// Removes the newest change if it has no reference, because its object refers to an older change. The consumer reaches it together with the change
+    /// before it, so its version replaces the version of that change.
+    fn combine_newest(&mut self) {
+        if self.changes.back().is_some_and(|newest| !newest.is_referenced()) {
+            let version = self.changes.pop_back().and_then(|newest| newest.version);
+            let before = self.changes.back_mut().expect("INV-M1");
+            before.version = version.or(before.version.take());
+            self.unreferenced -= 1;
+        }
+    }
+
+    /// Does the same for all changes without a reference, which pile up behind a change that keeps a reference for a long time.
     fn remove_unreferenced(&mut self) {
-        let mut referenced = VecDeque::<TrackedVersion>::with_capacity(self.versions.len() - self.unreferenced);
-        for tracked in self.versions.drain(..) {
+        let mut referenced = VecDeque::<TrackedChange>::with_capacity(self.changes.len() - self.unreferenced);
+        for tracked in self.changes.drain(..) {
             match referenced.back_mut() {
                 Some(before) if !tracked.is_referenced() => before.version = tracked.version.or(before.version.take()),
                 Some(_) | None => referenced.push_back(tracked),
             }
         }
-        self.versions = referenced;
+        self.changes = referenced;
         self.unreferenced = 0;
     }
 
     /// `waiting` and `in_flight` are the references of all objects.
     #[cfg(test)]
-    pub(super) fn check_invariants(&self, mut waiting: Vec<VersionId>, mut in_flight: Vec<VersionId>) {
-        let references = |count: fn(&TrackedVersion) -> u32| {
-            let ids = self.versions.iter().flat_map(|tracked| std::iter::repeat_n(tracked.id, count(tracked) as usize));
-            ids.collect::<Vec<_>>()
+    pub(super) fn check_invariants(&self, mut waiting: Vec<u64>, mut in_flight: Vec<u64>) {
+        let references = |count: fn(&TrackedChange) -> u32| {
+            let numbers = self.changes.iter();
+            let numbers = numbers.flat_map(|tracked| std::iter::repeat_n(tracked.number, count(tracked) as usize));
+            numbers.collect::<Vec<_>>()
         };
         waiting.sort();
         in_flight.sort();
-        assert_eq!(references(|tracked| tracked.waiting), waiting, "each waiting object refers to one version");
-        assert_eq!(references(|tracked| tracked.in_flight), in_flight, "each object in flight refers to one version");
-        assert!(self.versions.front().is_none_or(TrackedVersion::is_referenced), "INV-M1");
-        assert!(self.versions.iter().is_sorted_by(|a, b| a.id < b.id), "INV-M1");
+        assert_eq!(references(|tracked| tracked.waiting), waiting, "each waiting object refers to one change");
+        assert_eq!(references(|tracked| tracked.in_flight), in_flight, "each object in flight refers to one change");
+        assert!(self.changes.front().is_none_or(TrackedChange::is_referenced), "INV-M1");
+        assert!(self.changes.iter().is_sorted_by(|a, b| a.number < b.number), "INV-M1");
         assert_eq!(self.in_flight, in_flight.len(), "INV-M2");
-        assert_eq!(
-            self.unreferenced,
-            self.versions.iter().filter(|tracked| !tracked.is_referenced()).count(),
-            "INV-M3"
-        );
+        let unreferenced = self.changes.iter().filter(|tracked| !tracked.is_referenced()).count();
+        assert_eq!(self.unreferenced, unreferenced, "INV-M3");
     }
 }
 
-impl TrackedVersion {
+impl TrackedChange {
     fn is_referenced(&self) -> bool {
         self.waiting + self.in_flight > 0
     }

@@ -1,6 +1,6 @@
 //! Stage 3: the cache, an indexed copy of all objects of a kind that always shows one consistent state.
 //!
-//! - **In:** batches of writes from the process loop; index functions from users, at any time.
+//! - **In:** batches of writes from the apply loop; index functions from users, at any time.
 //! - **Out:** shared objects, by key, namespace, labels or index; snapshots; the objects that each write replaced.
 //! - **Knows nothing of:** queues, handlers, sources.
 //!

@@ -15,18 +15,14 @@ use crate::{Cached, Deleted, Event, Origin, object::Erased};
 /// The informer calls a handler for one event at a time, in order: for each object an add, then updates, then a delete, and so on.
 /// The cache has the change, and perhaps later ones, before the handler is called.
 ///
-/// Between different objects, one order is guaranteed: when the watch was down and the informer has listed everything again, the handler
-/// receives all deletes of this relist before all its adds and updates. An object that was deleted and created again meanwhile is also delivered as
-/// a delete first. So a handler that maps the IP addresses of pods to names can remove the address in
-/// `on_delete` and insert it in `on_add`, although another pod got the address while the watch was down. Not
-/// guaranteed are:
+/// Events come in the server's order, also between different objects. So a handler that maps the IP addresses of pods to names can remove the
+/// address in `on_delete` and insert it in `on_add` and `on_update`, although another pod gets the address soon. When the watch was down and the informer
+/// has listed everything again, the server's order is not known; the handler then receives all deletes of this relist before all its adds and updates.
+/// An object that was deleted and created again meanwhile is also delivered as a delete first. Not in this order are:
 ///
-/// - the order of updates of different objects;
-/// - the place of deletes that a [filter](crate::informer::Subscribe::filter) makes from updates;
-/// - the place of [coalesced](crate::informer::Subscribe::coalesce_above) events;
-/// - the order between the members of a [`View`](crate::View).
-///
-/// The [in-order queue](crate::informer::InformerBuilder::in_order) also keeps the order of all changes that the watch delivers.
+/// - deletes that a [filter](crate::informer::Subscribe::filter) makes from updates;
+/// - [coalesced](crate::informer::Subscribe::coalesce_above) events;
+/// - events of different members of a [`View`](crate::View).
 ///
 /// The methods must not block: they run on the runtime's threads. For work that takes long, put a key into a work queue, register
 /// [async callbacks](crate::informer::Subscribe::on_add_async), read a [stream](super::EventStream), or give the handler [a thread of

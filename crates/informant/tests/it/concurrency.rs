@@ -12,7 +12,7 @@ use informant::{
     Cached, Key,
     delta::Delta,
     object::Identity,
-    queue::{ItemOutcome, Queue},
+    queue::{DeltaFifo, ItemOutcome},
     store::{Indexer, Snapshot, WriteBatch},
 };
 
@@ -135,7 +135,7 @@ fn readers_see_no_partial_large_batch() {
 #[test]
 fn a_producer_and_a_consumer_of_a_queue_lose_no_wake_up() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let fifo = Queue::<()>::grouping();
+    let fifo = DeltaFifo::<()>::new();
     runtime.block_on(async {
         let consumer = tokio::spawn({
             let fifo = fifo.clone();
@@ -168,7 +168,7 @@ fn many_consumers_of_one_queue_lose_no_delta_and_never_process_an_object_at_the_
     const OBJECTS: usize = 20;
     const CHANGES: u64 = 200;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
-    let fifo = Queue::<()>::grouping();
+    let fifo = DeltaFifo::<()>::new();
     let histories: Arc<Vec<history::ObjectHistory>> =
         Arc::new((0..OBJECTS).map(|_| history::ObjectHistory::default()).collect());
 

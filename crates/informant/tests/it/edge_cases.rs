@@ -4,7 +4,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    num::NonZeroUsize,
     sync::{
         Arc, Barrier, Mutex, OnceLock,
         atomic::{AtomicUsize, Ordering},
@@ -19,7 +18,7 @@ use informant::{
     informer::{InformerState, WaitError},
     listwatch::{Backoff, Reflector, ScriptedList, ScriptedSource, ScriptedWatch, SourceError},
     process_loop::{ProcessFailure, ProcessLoop},
-    queue::{Batch, ItemOutcome, ObjectChanges, Queue, QueueBuilder},
+    queue::{Batch, DeltaFifo, ItemOutcome, ObjectChanges},
     store::{Indexer, Lister},
 };
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -28,8 +27,8 @@ use serde_json::{Value, json};
 use crate::support::{
     Logs,
     informers::{
-        LONG, Leaks, Probe, QUEUES, add_stuck_handler, cached, informer, informer_with, item, many_threads, open_watch,
-        show_error, sleep_seconds, source, wait_until, wait_until_idle, within_limit, without_deadlock,
+        LONG, Leaks, Probe, add_stuck_handler, cached, informer, item, many_threads, open_watch, show_error,
+        sleep_seconds, source, wait_until, wait_until_idle, within_limit, without_deadlock,
     },
     key, known, list, object, observed, show_deltas, show_object_changes, show_objects,
 };
@@ -58,16 +57,11 @@ impl Random {
     }
 }
 
-type Build = fn() -> QueueBuilder<()>;
-
-/// The two orderings.
-const ORDERINGS: [Build; 2] = [Queue::builder, || Queue::builder().in_order()];
-
 fn history_change<const N: usize>(version: u64, objects: [(&str, u64); N]) -> Relist<()> {
     Relist { history_changed: true, ..list(version, objects) }
 }
 
-fn drain(queue: &Queue<()>) -> Batch<()> {
+fn drain(queue: &DeltaFifo<()>) -> Batch<()> {
     queue.try_drain().unwrap().expect("a batch")
 }
 
@@ -80,26 +74,24 @@ fn shown(batch: &Batch<()>) -> Vec<String> {
 /// `Batch::history_changed`: "If the relist is requeued, the next batch that contains it returns true as well."
 #[test]
 fn a_history_change_is_repeated_if_settle_requeues_the_items_of_its_relist() {
-    for build in ORDERINGS {
-        let queue = build().build();
-        queue.push(history_change(10, [("a", 1), ("b", 2)]));
-        let batch = drain(&queue);
-        assert!(batch.history_changed());
+    let queue = DeltaFifo::new();
+    queue.push(history_change(10, [("a", 1), ("b", 2)]));
+    let batch = drain(&queue);
+    assert!(batch.history_changed());
 
-        batch.settle(|_| ItemOutcome::Requeue { processed: 0 });
+    batch.settle(|_| ItemOutcome::Requeue { processed: 0 });
 
-        let batch = drain(&queue);
-        assert_eq!(shown(&batch), ["Replaced a@1", "Replaced b@2"]);
-        assert!(batch.history_changed(), "the whole relist was requeued");
-        batch.acknowledge();
-        assert_eq!(queue.reached(), Some("10".into()));
-    }
+    let batch = drain(&queue);
+    assert_eq!(shown(&batch), ["Replaced a@1", "Replaced b@2"]);
+    assert!(batch.history_changed(), "the whole relist was requeued");
+    batch.acknowledge();
+    assert_eq!(queue.reached(), Some("10".into()));
 }
 
 /// As above, if the relist is taken item by item and the last item is requeued.
 #[test]
 fn a_history_change_is_repeated_if_a_popped_item_of_its_relist_is_requeued() {
-    let queue = Queue::in_order();
+    let queue = DeltaFifo::new();
     queue.push(history_change(10, [("a", 1)]));
     let batch = queue.try_pop().unwrap().unwrap();
     assert!(batch.history_changed());
@@ -113,27 +105,24 @@ fn a_history_change_is_repeated_if_a_popped_item_of_its_relist_is_requeued() {
 
 #[test]
 fn a_history_change_is_repeated_if_the_batch_of_its_relist_is_dropped() {
-    for build in ORDERINGS {
-        let queue = build().build();
-        queue.push(history_change(10, [("a", 1), ("b", 2)]));
-        for _ in 0..3 {
-            let batch = drain(&queue);
-            assert_eq!((batch.items().len(), batch.history_changed()), (2, true));
-            drop(batch);
-            queue.push(Change::Bookmark("11".into()));
-        }
+    let queue = DeltaFifo::new();
+    queue.push(history_change(10, [("a", 1), ("b", 2)]));
+    for _ in 0..3 {
         let batch = drain(&queue);
-        assert_eq!((batch.version(), batch.history_changed()), (Some(&"11".into()), true));
-        batch.acknowledge();
-        queue.push(Delta::Added(object("c", 12)));
-        assert!(!drain(&queue).history_changed());
+        assert_eq!((batch.items().len(), batch.history_changed()), (2, true));
+        drop(batch);
+        queue.push(Change::Bookmark("11".into()));
     }
+    let batch = drain(&queue);
+    assert_eq!((batch.version(), batch.history_changed()), (Some(&"11".into()), true));
+    batch.acknowledge();
+    queue.push(Delta::Added(object("c", 12)));
+    assert!(!drain(&queue).history_changed());
 }
 
-/// In order, a relist has a batch of its own, even if it is larger than `batch_size`; a requeued part of it goes before newer changes.
 #[test]
-fn a_requeued_part_of_a_large_relist_is_taken_before_newer_changes_and_delays_the_version() {
-    let queue = Queue::builder().batch_size(NonZeroUsize::new(2).unwrap()).build();
+fn a_requeued_part_of_a_relist_keeps_its_later_changes_and_delays_the_version() {
+    let queue = DeltaFifo::new();
     queue.push(Delta::Added(object("x", 1)));
     queue.push(list(10, [("a", 2), ("b", 3), ("c", 4), ("d", 5), ("x", 1)]));
     queue.push(Delta::Updated(object("b", 11)));
@@ -141,197 +130,173 @@ fn a_requeued_part_of_a_large_relist_is_taken_before_newer_changes_and_delays_th
     queue.push(Delta::Updated(object("b", 13)));
     queue.push(Change::Bookmark("14".into()));
 
-    drain(&queue).acknowledge();
-    let relist = drain(&queue);
-    assert_eq!(relist.items().len(), 5, "the relist is one batch");
-    assert_eq!(relist.version(), Some(&"10".into()));
-    relist.settle(|item| match item.key().name() {
+    let all = drain(&queue);
+    assert_eq!(all.version(), Some(&"14".into()));
+    all.settle(|item| match item.key().name() {
         "b" | "d" => ItemOutcome::Requeue { processed: 0 },
         _ => ItemOutcome::Done,
     });
     assert_eq!(queue.reached(), Some("1".into()), "a part of the relist waits");
 
-    let mut batches = Vec::new();
-    while let Some(batch) = queue.try_drain().unwrap() {
-        batches.push((shown(&batch).join(", "), batch.version().map(ToString::to_string)));
-        batch.acknowledge();
-    }
-    let version = |text: &str| Some(text.to_owned());
-    assert_eq!(
-        batches,
-        [
-            ("Replaced b@3, Replaced d@5".to_owned(), version("10")),
-            ("Updated b@11, Deleted c@12".to_owned(), version("12")),
-            ("Updated b@13".to_owned(), version("14")),
-        ]
-    );
+    let rest = drain(&queue);
+    assert_eq!(shown(&rest), ["Replaced b@3, Updated b@11, Updated b@13", "Replaced d@5"]);
+    assert_eq!(rest.version(), Some(&"14".into()));
+    rest.acknowledge();
     assert_eq!(queue.reached(), Some("14".into()));
 }
 
 /// Of an object that a list has twice, the last state counts; the queue is synced after one batch.
 #[test]
 fn of_an_object_that_is_listed_twice_the_last_state_is_queued_once() {
-    for build in ORDERINGS {
-        let queue = build().known_objects(known([("a", 1), ("z", 1)])).build();
-        queue.push(list(10, [("a", 2), ("b", 3), ("a", 4), ("b", 3), ("a", 5)]));
-        assert_eq!(queue.len(), 3);
-        let batch = drain(&queue);
-        let mut lines = shown(&batch);
-        lines.sort();
-        assert_eq!(lines, ["Missed z@1", "Replaced a@5", "Replaced b@3"]);
-        assert!(!queue.is_synced());
-        batch.acknowledge();
-        assert!(queue.is_synced() && queue.is_empty());
-        assert_eq!(queue.reached(), Some("10".into()));
-    }
+    let queue = DeltaFifo::builder().known_objects(known([("a", 1), ("z", 1)])).build();
+    queue.push(list(10, [("a", 2), ("b", 3), ("a", 4), ("b", 3), ("a", 5)]));
+    assert_eq!(queue.len(), 3);
+    let batch = drain(&queue);
+    let mut lines = shown(&batch);
+    lines.sort();
+    assert_eq!(lines, ["Missed z@1", "Replaced a@5", "Replaced b@3"]);
+    assert!(!queue.is_synced());
+    batch.acknowledge();
+    assert!(queue.is_synced() && queue.is_empty());
+    assert_eq!(queue.reached(), Some("10".into()));
 }
 
 /// A batch that is dropped on another thread wakes a consumer that waits.
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_is_dropped_on_another_thread_wakes_a_waiting_consumer() {
-    for build in ORDERINGS {
-        let queue = build().build();
-        queue.push(Delta::Added(object("a", 1)));
-        queue.push(Delta::Added(object("b", 2)));
-        let batch = drain(&queue);
-        let consumer = tokio::spawn({
-            let queue = queue.clone();
-            async move { queue.drain().await.map(|batch| batch.items().len()) }
-        });
-        wait_until_idle().await;
-        assert!(!consumer.is_finished());
-        std::thread::spawn(move || drop(batch)).join().unwrap();
-        assert_eq!(within_limit(consumer).await.unwrap(), Ok(2));
-    }
+    let queue = DeltaFifo::new();
+    queue.push(Delta::Added(object("a", 1)));
+    queue.push(Delta::Added(object("b", 2)));
+    let batch = drain(&queue);
+    let consumer = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.drain().await.map(|batch| batch.items().len()) }
+    });
+    wait_until_idle().await;
+    assert!(!consumer.is_finished());
+    std::thread::spawn(move || drop(batch)).join().unwrap();
+    assert_eq!(within_limit(consumer).await.unwrap(), Ok(2));
 }
 
 /// A queue that is closed while a batch is in flight ends only after the batch is acknowledged, for every consumer.
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_is_closed_with_a_batch_in_flight_delivers_it_again_and_then_ends_for_two_consumers() {
-    for build in ORDERINGS {
-        let queue = build().build();
-        queue.push(list(10, [("a", 1)]));
-        let batch = drain(&queue);
-        queue.close();
-        let consumer = |queue: Queue<()>| async move {
-            let mut taken = 0;
-            while let Ok(batch) = queue.drain().await {
-                taken += batch.items().len();
-                batch.acknowledge();
-            }
-            taken
-        };
-        let consumers = [tokio::spawn(consumer(queue.clone())), tokio::spawn(consumer(queue.clone()))];
-        wait_until_idle().await;
-        assert!(consumers.iter().all(|consumer| !consumer.is_finished()));
-        drop(batch);
+    let queue = DeltaFifo::new();
+    queue.push(list(10, [("a", 1)]));
+    let batch = drain(&queue);
+    queue.close();
+    let consumer = |queue: DeltaFifo<()>| async move {
         let mut taken = 0;
-        for consumer in consumers {
-            taken += within_limit(consumer).await.unwrap();
+        while let Ok(batch) = queue.drain().await {
+            taken += batch.items().len();
+            batch.acknowledge();
         }
-        assert_eq!(taken, 1);
-        assert!(queue.is_synced());
+        taken
+    };
+    let consumers = [tokio::spawn(consumer(queue.clone())), tokio::spawn(consumer(queue.clone()))];
+    wait_until_idle().await;
+    assert!(consumers.iter().all(|consumer| !consumer.is_finished()));
+    drop(batch);
+    let mut taken = 0;
+    for consumer in consumers {
+        taken += within_limit(consumer).await.unwrap();
     }
+    assert_eq!(taken, 1);
+    assert!(queue.is_synced());
 }
 
 /// A resync while a batch is in flight skips its objects, and repeats none of them if the batch is requeued.
 #[test]
 fn a_resync_skips_objects_in_flight_although_their_batch_is_requeued_later() {
-    for build in ORDERINGS {
-        let queue = build().known_objects(known([("a", 1), ("b", 1), ("c", 1)])).build();
-        queue.push(Delta::Updated(object("a", 5)));
-        let batch = drain(&queue);
-        queue.push(Delta::Deleted(observed("b", 6)));
-        queue.push(Change::Resync);
-        batch.requeue();
-        let mut lines = Vec::new();
-        while let Some(batch) = queue.try_drain().unwrap() {
-            lines.extend(shown(&batch));
-            batch.acknowledge();
-        }
-        lines.sort();
-        assert_eq!(lines, ["Deleted b@6", "Sync c@1", "Updated a@5"]);
-        assert_eq!(queue.reached(), Some("6".into()));
+    let queue = DeltaFifo::builder().known_objects(known([("a", 1), ("b", 1), ("c", 1)])).build();
+    queue.push(Delta::Updated(object("a", 5)));
+    let batch = drain(&queue);
+    queue.push(Delta::Deleted(observed("b", 6)));
+    queue.push(Change::Resync);
+    batch.requeue();
+    let mut lines = Vec::new();
+    while let Some(batch) = queue.try_drain().unwrap() {
+        lines.extend(shown(&batch));
+        batch.acknowledge();
     }
+    lines.sort();
+    assert_eq!(lines, ["Deleted b@6", "Sync c@1", "Updated a@5"]);
+    assert_eq!(queue.reached(), Some("6".into()));
 }
 
 /// P1, P2 and P5 with two consumers that pop, drain, requeue and drop batches at random: the processed changes add up to the source's state.
 #[test]
 fn two_consumers_that_requeue_at_random_reproduce_the_state_of_the_source() {
     for seed in 0..400 {
-        for build in ORDERINGS {
-            let mut random = Random::new(seed);
-            let store = Arc::new(Indexer::<()>::new());
-            let size = NonZeroUsize::new(1 + random.below(4) as usize).unwrap();
-            let builder = build().known_objects(Arc::new(store.lister()));
-            let queue = if random.happens(50) { builder.build() } else { builder.batch_size(size).build() };
-            let mut server = BTreeMap::<String, u64>::new();
-            let (mut version, mut open) = (1, Vec::<Batch<()>>::new());
-            let mut reached = 0;
-            for step in 0..60 {
-                let is_last = step >= 50;
-                if !is_last && random.happens(60) {
-                    version += 1;
-                    let name = format!("o{}", random.below(4));
-                    match (random.below(10), server.contains_key(&name)) {
-                        (0, _) => queue.push(Change::Bookmark(version.to_string().as_str().into())),
-                        (1, _) => queue.push(Change::Resync),
-                        (2, _) => {
-                            // Changes that the watch missed.
-                            server.remove(&name);
-                            server.insert(format!("o{}", random.below(4)), version);
-                            let objects = server.iter().map(|(name, version)| object(name, *version)).collect();
-                            let version = version.to_string().as_str().into();
-                            queue.push(Relist { version, objects, ..list(0, []) });
-                        }
-                        (3..=5, true) => {
-                            server.remove(&name);
-                            queue.push(Delta::Deleted(observed(&name, version)));
-                        }
-                        (_, exists) => {
-                            server.insert(name.clone(), version);
-                            let object = object(&name, version);
-                            queue.push(if exists { Delta::Updated(object) } else { Delta::Added(object) });
-                        }
+        let mut random = Random::new(seed);
+        let store = Arc::new(Indexer::<()>::new());
+        let queue = DeltaFifo::builder().known_objects(Arc::new(store.lister())).build();
+        let mut server = BTreeMap::<String, u64>::new();
+        let (mut version, mut open) = (1, Vec::<Batch<()>>::new());
+        let mut reached = 0;
+        for step in 0..60 {
+            let is_last = step >= 50;
+            if !is_last && random.happens(60) {
+                version += 1;
+                let name = format!("o{}", random.below(4));
+                match (random.below(10), server.contains_key(&name)) {
+                    (0, _) => queue.push(Change::Bookmark(version.to_string().as_str().into())),
+                    (1, _) => queue.push(Change::Resync),
+                    (2, _) => {
+                        // Changes that the watch missed.
+                        server.remove(&name);
+                        server.insert(format!("o{}", random.below(4)), version);
+                        let objects = server.iter().map(|(name, version)| object(name, *version)).collect();
+                        let version = version.to_string().as_str().into();
+                        queue.push(Relist { version, objects, ..list(0, []) });
+                    }
+                    (3..=5, true) => {
+                        server.remove(&name);
+                        queue.push(Delta::Deleted(observed(&name, version)));
+                    }
+                    (_, exists) => {
+                        server.insert(name.clone(), version);
+                        let object = object(&name, version);
+                        queue.push(if exists { Delta::Updated(object) } else { Delta::Added(object) });
                     }
                 }
-                if open.len() < 2 {
-                    let taken = if random.happens(50) { queue.try_pop() } else { queue.try_drain() };
-                    open.extend(taken.unwrap());
-                }
-                if !open.is_empty() && (is_last || random.happens(60)) {
-                    let batch = open.remove(random.below(open.len() as u64) as usize);
-                    match random.below(if is_last { 2 } else { 6 }) {
-                        0 | 1 => {
-                            batch.items().iter().for_each(|item| apply(&store, item, item.deltas().len()));
-                            batch.acknowledge();
-                        }
-                        2 => drop(batch),
-                        3 => batch.requeue(),
-                        _ => batch.settle(|item| {
-                            let processed = random.below(1 + item.deltas().len() as u64) as usize;
-                            apply(&store, item, processed);
-                            ItemOutcome::Requeue { processed }
-                        }),
+            }
+            if open.len() < 2 {
+                let taken = if random.happens(50) { queue.try_pop() } else { queue.try_drain() };
+                open.extend(taken.unwrap());
+            }
+            if !open.is_empty() && (is_last || random.happens(60)) {
+                let batch = open.remove(random.below(open.len() as u64) as usize);
+                match random.below(if is_last { 2 } else { 6 }) {
+                    0 | 1 => {
+                        batch.items().iter().for_each(|item| apply(&store, item, item.deltas().len()));
+                        batch.acknowledge();
                     }
+                    2 => drop(batch),
+                    3 => batch.requeue(),
+                    _ => batch.settle(|item| {
+                        let processed = random.below(1 + item.deltas().len() as u64) as usize;
+                        apply(&store, item, processed);
+                        ItemOutcome::Requeue { processed }
+                    }),
                 }
-                let now = queue.reached().map_or(0, |version| version.as_str().parse::<u64>().unwrap());
-                assert!(now >= reached, "the reached version never falls; seed {seed}");
-                reached = now;
             }
-            for batch in open {
-                batch.requeue();
-            }
-            while let Some(batch) = queue.try_drain().unwrap() {
-                batch.items().iter().for_each(|item| apply(&store, item, item.deltas().len()));
-                batch.acknowledge();
-            }
-            let expected: Vec<_> = server.iter().map(|(name, version)| format!("{name}@{version}")).collect();
-            assert_eq!(show_objects(store.lister().list()), expected, "seed {seed}");
-            assert!(queue.is_empty() && queue.waiting_keys().is_empty(), "seed {seed}");
-            queue.close();
-            assert!(queue.try_drain().is_err(), "seed {seed}");
+            let now = queue.reached().map_or(0, |version| version.as_str().parse::<u64>().unwrap());
+            assert!(now >= reached, "the reached version never falls; seed {seed}");
+            reached = now;
         }
+        for batch in open {
+            batch.requeue();
+        }
+        while let Some(batch) = queue.try_drain().unwrap() {
+            batch.items().iter().for_each(|item| apply(&store, item, item.deltas().len()));
+            batch.acknowledge();
+        }
+        let expected: Vec<_> = server.iter().map(|(name, version)| format!("{name}@{version}")).collect();
+        assert_eq!(show_objects(store.lister().list()), expected, "seed {seed}");
+        assert!(queue.is_empty() && queue.waiting_keys().is_empty(), "seed {seed}");
+        queue.close();
+        assert!(queue.try_drain().is_err(), "seed {seed}");
     }
 }
 
@@ -347,28 +312,6 @@ fn apply(store: &Indexer<()>, item: &ObjectChanges<()>, count: usize) {
     }
 }
 
-/// A producer that awaits `room` is not woken by a requeue that leaves the queue full, and is woken by the batch that is acknowledged.
-#[tokio::test(start_paused = true)]
-async fn room_counts_the_changes_of_a_relist_and_returns_at_once_without_a_batch_in_flight() {
-    let queue = Queue::builder().batch_size(NonZeroUsize::new(2).unwrap()).build();
-    queue.push(list(10, [("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 5)]));
-    assert!(queue.room().now_or_never().is_some(), "no batch is in flight");
-    let batch = drain(&queue);
-    assert_eq!(batch.items().len(), 5);
-    assert!(queue.room().now_or_never().is_some(), "no change waits");
-    queue.push(list(20, [("a", 1), ("b", 2), ("c", 3), ("d", 4)]));
-    assert_eq!(queue.len(), 5, "four objects and a missed delete");
-    assert!(queue.room().now_or_never().is_none());
-    let waiting = tokio::spawn({
-        let queue = queue.clone();
-        async move { queue.room().await }
-    });
-    wait_until_idle().await;
-    batch.requeue();
-    within_limit(waiting).await.unwrap();
-    assert_eq!(queue.len(), 10);
-}
-
 // The process loop.
 
 /// `ProcessFailure::after`: "Only the other changes are retried." A stop during the delay must not bring the processed ones back.
@@ -377,7 +320,7 @@ async fn a_stopped_process_loop_requeues_only_the_unprocessed_changes_of_a_faile
     let _logs = Logs::capture();
     // The source never answers.
     let source = ScriptedSource::new();
-    let queue = Queue::grouping();
+    let queue = DeltaFifo::new();
     queue.push(Delta::Added(object("a", 1)));
     queue.push(Delta::Updated(object("a", 2)));
     queue.push(Delta::Updated(object("a", 3)));
@@ -399,24 +342,22 @@ async fn a_stopped_process_loop_requeues_only_the_unprocessed_changes_of_a_faile
 #[tokio::test(start_paused = true)]
 async fn a_stopped_process_loop_leaves_a_failed_item_in_its_queue_and_the_version_is_not_reached() {
     let _logs = Logs::capture();
-    for build in ORDERINGS {
-        let source = source("10", &[("a", 1)], ScriptedWatch::new().added(item("b", 11)).stays_open());
-        let queue = build().build();
-        let process_loop =
-            ProcessLoop::new(Reflector::of_decoded_objects(source), queue.clone(), |item: &ObjectChanges<()>| {
-                if item.key().name() == "a" { Err("never".into()) } else { Ok(()) }
-            });
-        let hour = Duration::from_secs(3600);
+    let source = source("10", &[("a", 1)], ScriptedWatch::new().added(item("b", 11)).stays_open());
+    let queue = DeltaFifo::new();
+    let process_loop =
+        ProcessLoop::new(Reflector::of_decoded_objects(source), queue.clone(), |item: &ObjectChanges<()>| {
+            if item.key().name() == "a" { Err("never".into()) } else { Ok(()) }
+        });
+    let hour = Duration::from_secs(3600);
 
-        process_loop.backoff(Backoff::new(hour, hour)).run(sleep_seconds(1.0)).await;
+    process_loop.backoff(Backoff::new(hour, hour)).run(sleep_seconds(1.0)).await;
 
-        assert_eq!(queue.waiting_keys().first(), Some(&key("a")));
-        assert_eq!(queue.reached(), None, "the list is not processed");
-        while let Ok(batch) = queue.drain().await {
-            batch.acknowledge();
-        }
-        assert_eq!(queue.reached(), Some("11".into()));
+    assert_eq!(queue.waiting_keys().first(), Some(&key("a")));
+    assert_eq!(queue.reached(), None, "the list is not processed");
+    while let Ok(batch) = queue.drain().await {
+        batch.acknowledge();
     }
+    assert_eq!(queue.reached(), Some("11".into()));
 }
 
 // The phases of an informer.
@@ -425,28 +366,26 @@ async fn a_stopped_process_loop_leaves_a_failed_item_in_its_queue_and_the_versio
 #[tokio::test(start_paused = true)]
 async fn the_last_handle_of_an_informer_may_be_dropped_inside_its_callback() {
     let leaks = Leaks::watch();
-    for settings in QUEUES {
-        let source = source("10", &[("a", 1), ("b", 2), ("c", 3)], open_watch());
-        let informer = informer_with(&source, settings);
-        let lister = informer.lister();
-        let (own, calls) = (Arc::new(Mutex::new(None)), Arc::new(AtomicUsize::new(0)));
-        let (slot, count) = (Arc::clone(&own), Arc::clone(&calls));
-        let handler = Handler::<()>::new().on_add(move |_, _| {
-            count.fetch_add(1, Ordering::SeqCst);
-            drop(slot.lock().unwrap().take());
-        });
-        let registration = informer.add_handler(handler).unwrap();
-        informer.start();
-        *own.lock().unwrap() = Some(informer);
+    let source = source("10", &[("a", 1), ("b", 2), ("c", 3)], open_watch());
+    let informer = informer(&source);
+    let lister = informer.lister();
+    let (own, calls) = (Arc::new(Mutex::new(None)), Arc::new(AtomicUsize::new(0)));
+    let (slot, count) = (Arc::clone(&own), Arc::clone(&calls));
+    let handler = Handler::<()>::new().on_add(move |_, _| {
+        count.fetch_add(1, Ordering::SeqCst);
+        drop(slot.lock().unwrap().take());
+    });
+    let registration = informer.add_handler(handler).unwrap();
+    informer.start();
+    *own.lock().unwrap() = Some(informer);
 
-        wait_until(|| lister.has_stopped()).await;
-        wait_until_idle().await;
+    wait_until(|| lister.has_stopped()).await;
+    wait_until_idle().await;
 
-        assert!(registration.is_removed());
-        assert_eq!(source.open_watches(), 0);
-        assert_eq!((calls.load(Ordering::SeqCst), lister.len()), (1, 3));
-        leaks.check();
-    }
+    assert!(registration.is_removed());
+    assert_eq!(source.open_watches(), 0);
+    assert_eq!((calls.load(Ordering::SeqCst), lister.len()), (1, 3));
+    leaks.check();
 }
 
 #[test]
@@ -553,63 +492,61 @@ async fn a_handler_that_is_added_while_an_informer_stops_is_refused_and_never_ca
 #[tokio::test(start_paused = true)]
 async fn a_stop_ends_every_wait_of_an_informer_even_if_the_stop_is_cancelled() {
     let leaks = Leaks::watch();
-    for settings in QUEUES {
-        let source = source("10", &[("a", 1)], open_watch());
-        let informer = informer_with(&source, settings);
-        let registration = informer.add_handler(Handler::<()>::new()).unwrap();
-        informer.start();
-        informer.synced().await.unwrap();
-        let wait = |of: fn(SharedInformer<()>) -> futures_util::future::BoxFuture<'static, bool>| {
-            tokio::spawn(of(informer.clone()))
-        };
-        let waits = [
-            wait(|informer| {
-                async move { matches!(informer.caught_up_to(&"99".into(), LONG).await, Err(WaitError::Stopped { .. })) }
-                    .boxed()
-            }),
-            wait(|informer| {
-                async move {
-                    let waited = informer.wait_for(&key("a"), &"99".into(), LONG).await;
-                    matches!(waited, Err(WaitError::Stopped { .. }))
-                }
+    let source = source("10", &[("a", 1)], open_watch());
+    let informer = informer(&source);
+    let registration = informer.add_handler(Handler::<()>::new()).unwrap();
+    informer.start();
+    informer.synced().await.unwrap();
+    let wait = |of: fn(SharedInformer<()>) -> futures_util::future::BoxFuture<'static, bool>| {
+        tokio::spawn(of(informer.clone()))
+    };
+    let waits = [
+        wait(|informer| {
+            async move { matches!(informer.caught_up_to(&"99".into(), LONG).await, Err(WaitError::Stopped { .. })) }
                 .boxed()
-            }),
-            wait(|informer| {
-                async move {
-                    let waited = informer.wait_until(&key("a"), |object| object.is_none(), LONG).await;
-                    matches!(waited, Err(WaitError::Stopped { .. }))
-                }
-                .boxed()
-            }),
-            wait(|informer| {
-                async move {
-                    let a = informer.lister().get(&key("a")).unwrap();
-                    let waited = informer.wait_until_gone(a.identity(), LONG).await;
-                    matches!(waited, Err(WaitError::Stopped { .. }))
-                }
-                .boxed()
-            }),
-        ];
-        let caught_up = tokio::spawn({
-            let registration = registration.clone();
-            async move { registration.caught_up_to(&"99".into()).await.is_err() }
-        });
-        wait_until_idle().await;
-        assert!(waits.iter().all(|wait| !wait.is_finished()) && !caught_up.is_finished());
+        }),
+        wait(|informer| {
+            async move {
+                let waited = informer.wait_for(&key("a"), &"99".into(), LONG).await;
+                matches!(waited, Err(WaitError::Stopped { .. }))
+            }
+            .boxed()
+        }),
+        wait(|informer| {
+            async move {
+                let waited = informer.wait_until(&key("a"), |object| object.is_none(), LONG).await;
+                matches!(waited, Err(WaitError::Stopped { .. }))
+            }
+            .boxed()
+        }),
+        wait(|informer| {
+            async move {
+                let a = informer.lister().get(&key("a")).unwrap();
+                let waited = informer.wait_until_gone(a.identity(), LONG).await;
+                matches!(waited, Err(WaitError::Stopped { .. }))
+            }
+            .boxed()
+        }),
+    ];
+    let caught_up = tokio::spawn({
+        let registration = registration.clone();
+        async move { registration.caught_up_to(&"99".into()).await.is_err() }
+    });
+    wait_until_idle().await;
+    assert!(waits.iter().all(|wait| !wait.is_finished()) && !caught_up.is_finished());
 
-        // The call is dropped after its first poll.
-        assert!(informer.stop().now_or_never().is_none());
+    // The call is dropped after its first poll.
+    assert!(informer.stop().now_or_never().is_none());
 
-        for wait in waits {
-            assert!(within_limit(wait).await.unwrap());
-        }
-        assert!(within_limit(caught_up).await.unwrap());
-        wait_until(|| informer.state() == InformerState::Stopped).await;
-        assert!(informer.synced().await.is_ok(), "a synced informer stays synced");
-        assert_eq!(source.open_watches(), 0);
-        wait_until_idle().await;
-        leaks.check();
+    for wait in waits {
+        assert!(within_limit(wait).await.unwrap());
     }
+    assert!(within_limit(caught_up).await.unwrap());
+    wait_until(|| informer.state() == InformerState::Stopped).await;
+    assert!(informer.synced().await.is_ok(), "a synced informer stays synced");
+    assert_eq!(source.open_watches(), 0);
+    wait_until_idle().await;
+    leaks.check();
 }
 
 /// A start on a runtime that has ended returns true, as any first start does, and the informer is stopped with the cause.
@@ -662,25 +599,23 @@ fn block_on<F: Future>(future: F) -> F::Output {
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_removes_itself_in_its_callback_is_not_called_again() {
     let leaks = Leaks::watch();
-    for settings in QUEUES {
-        let source = source("10", &[("a", 1), ("b", 2), ("c", 3)], open_watch());
-        let informer = informer_with(&source, settings);
-        let (slot, calls) = (Arc::new(OnceLock::<Registration>::new()), Arc::new(AtomicUsize::new(0)));
-        let (own, count) = (Arc::clone(&slot), Arc::clone(&calls));
-        let handler = Handler::<()>::new().on_add(move |_, _| {
-            if count.fetch_add(1, Ordering::SeqCst) == 1 {
-                own.get().unwrap().remove();
-            }
-        });
-        let registration = informer.add_handler(handler).unwrap();
-        slot.set(registration.clone()).unwrap();
-        informer.start();
-        wait_until(|| registration.is_removed()).await;
-        within_limit(registration.stop()).await.unwrap();
-        sleep_seconds(1.0).await;
-        assert_eq!(calls.load(Ordering::SeqCst), 2);
-        leaks.stop(&informer).await;
-    }
+    let source = source("10", &[("a", 1), ("b", 2), ("c", 3)], open_watch());
+    let informer = informer(&source);
+    let (slot, calls) = (Arc::new(OnceLock::<Registration>::new()), Arc::new(AtomicUsize::new(0)));
+    let (own, count) = (Arc::clone(&slot), Arc::clone(&calls));
+    let handler = Handler::<()>::new().on_add(move |_, _| {
+        if count.fetch_add(1, Ordering::SeqCst) == 1 {
+            own.get().unwrap().remove();
+        }
+    });
+    let registration = informer.add_handler(handler).unwrap();
+    slot.set(registration.clone()).unwrap();
+    informer.start();
+    wait_until(|| registration.is_removed()).await;
+    within_limit(registration.stop()).await.unwrap();
+    sleep_seconds(1.0).await;
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+    leaks.stop(&informer).await;
 }
 
 fn config(name: &str, number: u64) -> Value {
@@ -697,8 +632,7 @@ async fn the_events_of_a_slow_stream_with_a_filter_and_coalescing_add_up_to_the_
     for seed in 0..60 {
         let mut random = Random::new(seed);
         let (source, handle) = ScriptedSource::live();
-        let builder = SharedInformer::<ConfigMap>::builder(source);
-        let informer = if random.happens(50) { builder.in_order().build() } else { builder.build() };
+        let informer = SharedInformer::<ConfigMap>::builder(source).build();
         let above = random.below(4) as usize;
         let passes = |object: &Cached<ConfigMap>| !number(object).is_multiple_of(3);
         let mut stream = informer.subscribe().filter(passes).coalesce_above(above).stream().unwrap();
@@ -780,7 +714,7 @@ async fn watch_lines_that_are_cut_at_every_byte_deliver_the_same_events() {
         source.on_list(ScriptedList::at("10"));
         let (first, second) = body.split_at(split);
         source.on_watch(ScriptedWatch::new().bytes(first.to_vec()).bytes(second.to_vec()).stays_open());
-        let informer = SharedInformer::<Lazy<ConfigMap>>::builder(source.clone()).in_order().build();
+        let informer = SharedInformer::<Lazy<ConfigMap>>::builder(source.clone()).build();
         let probe = Probe::new();
         let registration = informer.add_handler(probe.handler()).unwrap();
         informer.start();
@@ -835,44 +769,41 @@ async fn invalid_utf8_in_a_kept_or_a_cut_field_quarantines_only_its_object() {
 #[tokio::test(start_paused = true)]
 async fn an_index_function_that_panics_and_reads_the_cache_only_hides_its_object_from_that_index() {
     let _logs = Logs::capture();
-    for in_order in [false, true] {
-        let (source, handle) = ScriptedSource::live();
-        handle.added(config("a", 1));
-        handle.added(config("b", 1));
-        let builder = SharedInformer::<ConfigMap>::builder(source);
-        let informer = if in_order { builder.in_order().build() } else { builder.build() };
-        let lister: Lister<ConfigMap> = informer.lister();
-        let reader = lister.clone();
-        let by_number = informer
-            .add_index("number", move |object: &Cached<ConfigMap>| {
-                let before = reader.get(object.key()).map(|object| number(&object));
-                assert!(number(object) != 7, "seven");
-                assert!(reader.len() <= 3 && before != Some(100));
-                Some(number(object))
-            })
-            .unwrap();
-        let probe = Probe::new();
-        let registration = informer.add_handler(probe.handler()).unwrap();
-        informer.start();
-        registration.synced().await.unwrap();
-        assert_eq!(by_number.count(&1), 2);
+    let (source, handle) = ScriptedSource::live();
+    handle.added(config("a", 1));
+    handle.added(config("b", 1));
+    let informer = SharedInformer::<ConfigMap>::builder(source).build();
+    let lister: Lister<ConfigMap> = informer.lister();
+    let reader = lister.clone();
+    let by_number = informer
+        .add_index("number", move |object: &Cached<ConfigMap>| {
+            let before = reader.get(object.key()).map(|object| number(&object));
+            assert!(number(object) != 7, "seven");
+            assert!(reader.len() <= 3 && before != Some(100));
+            Some(number(object))
+        })
+        .unwrap();
+    let probe = Probe::new();
+    let registration = informer.add_handler(probe.handler()).unwrap();
+    informer.start();
+    registration.synced().await.unwrap();
+    assert_eq!(by_number.count(&1), 2);
 
-        handle.modified(config("a", 7));
-        handle.modified(config("b", 2));
-        registration.caught_up_to(&handle.version()).await.unwrap();
-        let snapshot = lister.snapshot();
-        assert_eq!(number(&lister.get(&key("n/a")).unwrap()), 7, "the object is stored");
-        assert_eq!((by_number.count(&1), by_number.count(&7), by_number.count(&2)), (0, 0, 1));
-        assert_eq!(snapshot.index_values("number").iter().map(|value| &**value).collect::<Vec<_>>(), ["2"]);
+    handle.modified(config("a", 7));
+    handle.modified(config("b", 2));
+    registration.caught_up_to(&handle.version()).await.unwrap();
+    let snapshot = lister.snapshot();
+    assert_eq!(number(&lister.get(&key("n/a")).unwrap()), 7, "the object is stored");
+    assert_eq!((by_number.count(&1), by_number.count(&7), by_number.count(&2)), (0, 0, 1));
+    assert_eq!(snapshot.index_values("number").iter().map(|value| &**value).collect::<Vec<_>>(), ["2"]);
 
-        handle.modified(config("a", 3));
-        handle.deleted("n/b");
-        registration.caught_up_to(&handle.version()).await.unwrap();
-        assert_eq!((by_number.count(&3), by_number.count(&2)), (1, 0));
-        assert_eq!(snapshot.by_index("number", "2").unwrap().len(), 1, "the snapshot does not change");
-        assert_eq!(probe.known().len(), 1);
-        informer.stop().await.unwrap();
-    }
+    handle.modified(config("a", 3));
+    handle.deleted("n/b");
+    registration.caught_up_to(&handle.version()).await.unwrap();
+    assert_eq!((by_number.count(&3), by_number.count(&2)), (1, 0));
+    assert_eq!(snapshot.by_index("number", "2").unwrap().len(), 1, "the snapshot does not change");
+    assert_eq!(probe.known().len(), 1);
+    informer.stop().await.unwrap();
 }
 
 /// P6: every read method of a lister, a namespace lister and a snapshot agrees with a naive model.

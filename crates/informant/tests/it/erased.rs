@@ -15,7 +15,7 @@ use informant::{
     },
     object::Identity,
     process_loop::ProcessLoop,
-    queue::Queue,
+    queue::DeltaFifo,
     store::{Index, IndexFunction, Indexer, Lister, Snapshot, WriteBatch},
 };
 use informant_apiserver::ApiServer;
@@ -91,7 +91,7 @@ fn public_types_are_send_and_sync() {
     check::<Index<Pod, u32>>();
     check::<IndexFunction<Pod>>();
     check::<Handler<Pod>>();
-    check::<Queue<Pod>>();
+    check::<DeltaFifo<Pod>>();
     check::<ProcessLoop<Pod, fn()>>();
     check::<SharedInformerFactory>();
 }
@@ -257,7 +257,7 @@ async fn the_object_type_of_a_queue_is_inferred_from_the_source() {
     let source = ScriptedSource::<u8>::new();
     source.on_list(ScriptedList::at("1").object(Item::new(identity("x", 1), 7)));
     source.on_watch(ScriptedWatch::new().stays_open());
-    let queue = Queue::grouping();
+    let queue = DeltaFifo::new();
     let reflector = Reflector::of_decoded_objects(source)
         .transform(|number| {
             *number += 1;

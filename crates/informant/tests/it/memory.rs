@@ -6,7 +6,7 @@ use informant::{
     delta::{Change, Delta},
     listwatch::frames::{Line, LineCutter, ListCutter, ListPart},
     object::Scanner,
-    queue::Queue,
+    queue::DeltaFifo,
     store::{Indexer, WriteBatch},
 };
 use kube::core::TypeMeta;
@@ -26,7 +26,7 @@ fn bytes_left_by(run: impl FnOnce()) -> i64 {
 
 #[test]
 fn an_empty_delta_fifo_releases_the_memory_of_a_long_backlog() {
-    let fifo = Queue::grouping();
+    let fifo = DeltaFifo::new();
 
     let left = bytes_left_by(|| {
         names().for_each(|name| fifo.push(Delta::Added(object(&name, 1))));
@@ -41,24 +41,8 @@ fn an_empty_delta_fifo_releases_the_memory_of_a_long_backlog() {
 }
 
 #[test]
-fn an_empty_in_order_fifo_releases_the_memory_of_a_long_backlog() {
-    let fifo = Queue::in_order();
-
-    let left = bytes_left_by(|| {
-        names().for_each(|name| fifo.push(Delta::Added(object(&name, 1))));
-        while let Some(batch) = fifo.try_drain().unwrap() {
-            batch.acknowledge();
-        }
-        fifo.push(Delta::Added(object("n/x", 1)));
-        fifo.try_drain().unwrap().unwrap().acknowledge();
-    });
-
-    assert!(left < 100_000, "{left} bytes stay allocated");
-}
-
-#[test]
 fn acknowledged_batches_take_no_memory_while_an_earlier_batch_is_in_flight() {
-    let fifo = Queue::grouping();
+    let fifo = DeltaFifo::new();
     fifo.push(Delta::Added(object("held", 1)));
     let held = fifo.try_pop().unwrap().unwrap();
     let states: Vec<_> = (2..MANY).map(|version| object(if version % 2 == 0 { "a" } else { "b" }, version)).collect();
@@ -80,7 +64,7 @@ fn acknowledged_batches_take_no_memory_while_an_earlier_batch_is_in_flight() {
 
 #[test]
 fn queued_bookmarks_take_constant_memory() {
-    let fifo = Queue::<()>::grouping();
+    let fifo = DeltaFifo::<()>::new();
     fifo.push(Change::Bookmark("0".into()));
 
     let left = bytes_left_by(|| {

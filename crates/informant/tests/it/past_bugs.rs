@@ -6,7 +6,7 @@ use informant::{
     Cached,
     delta::{Change, Delta},
     object::Identity,
-    queue::{Batch, Queue},
+    queue::{Batch, DeltaFifo},
     store::{Indexer, WriteBatch},
 };
 
@@ -15,13 +15,13 @@ use crate::support::{cache_of, key, list, object, observed, show_objects};
 /// A cache and its queue, connected as in an informer.
 struct Pipeline {
     cache: Arc<Indexer<()>>,
-    queue: Queue<()>,
+    queue: DeltaFifo<()>,
 }
 
 impl Pipeline {
     fn with_cached<const N: usize>(objects: [(&str, u64); N]) -> Self {
         let cache = cache_of(objects);
-        let queue = Queue::builder().known_objects(Arc::new(cache.lister())).build();
+        let queue = DeltaFifo::builder().known_objects(Arc::new(cache.lister())).build();
         Self { cache, queue }
     }
 
@@ -32,7 +32,7 @@ impl Pipeline {
     /// Applies the deltas of a writes to the cache and acknowledges it.
     fn apply(&self, batch: Batch<()>) {
         let mut writes = WriteBatch::new();
-        for delta in batch.items().iter().flat_map(informant::queue::ObjectChanges::deltas) {
+        for delta in batch.in_arrival_order() {
             match delta {
                 Delta::Deleted(deleted) => writes.remove(deleted.key().clone()),
                 Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
@@ -80,21 +80,6 @@ fn a_relist_deletes_an_object_that_is_only_in_flight() {
     assert_eq!(pipeline.cached(), ["ghost@1"], "the cache holds the object until the relist is processed");
     pipeline.apply_all();
     assert_eq!(pipeline.cached(), [""; 0]);
-}
-
-// kubernetes#115658, with the object in flight, in-order queue
-#[test]
-fn a_relist_deletes_an_object_that_is_only_in_flight_in_the_in_order_queue() {
-    let cache = cache_of([]);
-    let queue = Queue::builder().in_order().known_objects(Arc::new(cache.lister())).build();
-    queue.push(Delta::Added(object("ghost", 1)));
-    let batch = queue.try_drain().unwrap().unwrap();
-
-    queue.push(list(5, []));
-
-    batch.acknowledge();
-    let next = queue.try_drain().unwrap().unwrap();
-    assert_eq!(crate::support::show_object_changes(next.items()), ["Missed ghost@1"]);
 }
 
 // kubernetes#83810

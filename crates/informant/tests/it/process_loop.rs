@@ -10,7 +10,7 @@ use informant::{
     delta::Delta,
     listwatch::{Backoff, Reflector, ReflectorBuilder, ScriptedWatch},
     process_loop::{ProcessFailure, ProcessLoop},
-    queue::{ObjectChanges, Queue},
+    queue::{DeltaFifo, ObjectChanges},
     store::Indexer,
 };
 use tokio::{sync::oneshot, time::Instant};
@@ -38,13 +38,8 @@ fn without_jitter() -> Backoff {
     Backoff::new(Duration::from_millis(100), Duration::from_secs(1)).without_jitter()
 }
 
-fn grouped(source: &Source) -> (ReflectorBuilder<()>, Queue<()>) {
-    let queue = Queue::grouping();
-    (Reflector::of_decoded_objects(source.clone()), queue)
-}
-
-fn in_order(source: &Source) -> (ReflectorBuilder<()>, Queue<()>) {
-    let queue = Queue::in_order();
+fn reflector_and_queue(source: &Source) -> (ReflectorBuilder<()>, DeltaFifo<()>) {
+    let queue = DeltaFifo::new();
     (Reflector::of_decoded_objects(source.clone()), queue)
 }
 
@@ -54,7 +49,7 @@ async fn the_process_function_receives_the_changes_that_the_reflector_queues() {
     let leaks = Leaks::watch();
     let watch = ScriptedWatch::new().wait(Duration::from_secs(1)).modified(item("a", 11)).stays_open();
     let source = source("10", &[("a", 1), ("b", 2)], watch);
-    let (reflector, queue) = grouped(&source);
+    let (reflector, queue) = reflector_and_queue(&source);
     let (lines, write) = writer();
     let process_loop = ProcessLoop::new(reflector, queue.clone(), move |item: &ObjectChanges<()>| {
         write(show_deltas(item.deltas()));
@@ -82,7 +77,7 @@ async fn a_failed_item_is_reported_and_retried_while_other_items_are_processed()
     let second = Duration::from_secs(1);
     let watch = ScriptedWatch::new().wait(second / 20).added(item("c", 11)).stays_open();
     let source = source("10", &[("a", 1), ("b", 2)], watch);
-    let (reflector, queue) = grouped(&source);
+    let (reflector, queue) = reflector_and_queue(&source);
     let (lines, write) = writer();
     let (errors, report) = writer();
     let mut attempts = 0;
@@ -117,7 +112,7 @@ async fn a_failed_item_is_reported_and_retried_while_other_items_are_processed()
 async fn a_partly_processed_item_is_retried_without_its_processed_changes() {
     let leaks = Leaks::watch();
     let source = source("10", &[("a", 1)], ScriptedWatch::new().modified(item("a", 11)).stays_open());
-    let (reflector, queue) = grouped(&source);
+    let (reflector, queue) = reflector_and_queue(&source);
     let (lines, write) = writer();
     let _logs = Logs::capture();
     let process_loop = ProcessLoop::new(reflector, queue, move |item: &ObjectChanges<()>| {
@@ -139,7 +134,7 @@ async fn a_panic_of_the_process_function_is_retried_and_logged_if_there_is_no_er
     let leaks = Leaks::watch();
     let logs = Logs::capture();
     let source = source("10", &[("a", 1)], open_watch());
-    let (reflector, queue) = grouped(&source);
+    let (reflector, queue) = reflector_and_queue(&source);
     let (lines, write) = writer();
     let mut is_first = true;
     let process_loop = ProcessLoop::new(reflector, queue, move |item: &ObjectChanges<()>| {
@@ -157,41 +152,13 @@ async fn a_panic_of_the_process_function_is_retried_and_logged_if_there_is_no_er
     leaks.check();
 }
 
-/// Decision 8: no item overtakes a failed one.
-#[tokio::test(start_paused = true)]
-async fn in_the_in_order_queue_all_items_wait_for_the_failed_one() {
-    let leaks = Leaks::watch();
-    let watch = ScriptedWatch::new().added(item("b", 11)).modified(item("a", 12)).stays_open();
-    let source = source("10", &[("a", 1)], watch);
-    let (reflector, queue) = in_order(&source);
-    let (lines, write) = writer();
-    let (errors, report) = writer();
-    let mut attempts = 0;
-    let process_loop = ProcessLoop::new(reflector, queue.clone(), move |item: &ObjectChanges<()>| {
-        attempts += 1;
-        if [1, 3, 4].contains(&attempts) {
-            return Err("no".into());
-        }
-        write(show_deltas(item.deltas()));
-        Ok(())
-    });
-    let process_loop = process_loop.backoff(without_jitter()).on_error(move |error| report(error.to_string()));
-    process_loop.run(sleep_seconds(5.0)).await;
-
-    assert_eq!(shown(&lines), ["Replaced a@1", "Added b@11", "Updated a@12"]);
-    assert_eq!(shown(&errors)[0], "processing a failed (attempt 1); retrying in 100 ms");
-    assert_eq!(shown(&errors)[2], "processing b failed (attempt 2); retrying in 200 ms");
-    assert!(queue.is_synced());
-    leaks.check();
-}
-
 /// CT-02, but failed items are requeued: the queue is closed, and holds them until it is dropped.
 #[tokio::test(start_paused = true)]
 async fn stopping_a_process_loop_does_not_wait_for_retries() {
     let leaks = Leaks::watch();
     let _logs = Logs::capture();
     let source = source("10", &[("a", 1)], open_watch());
-    let (reflector, queue) = grouped(&source);
+    let (reflector, queue) = reflector_and_queue(&source);
     let process_loop = ProcessLoop::new(reflector, queue, |_: &ObjectChanges<()>| Err("never".into()));
     let start = Instant::now();
 
@@ -218,7 +185,7 @@ async fn the_process_function_receives_deletes_if_the_queue_has_known_objects() 
     source.on_list(list("20", &[]));
     source.on_watch(open_watch());
     let store = Arc::new(Indexer::new());
-    let queue = Queue::builder().known_objects(Arc::new(store.lister())).build();
+    let queue = DeltaFifo::builder().known_objects(Arc::new(store.lister())).build();
     let reflector = Reflector::of_decoded_objects(source);
     let (lines, write) = writer();
     let written = Arc::clone(&store);
@@ -245,7 +212,7 @@ async fn each_object_has_its_own_retry_delays_and_a_success_resets_them() {
     let second = Duration::from_secs(1);
     let watch = ScriptedWatch::new().wait(second / 20).added(item("b", 11)).wait(10 * second).modified(item("a", 12));
     let source = source("10", &[("a", 1)], watch.stays_open());
-    let (reflector, queue) = grouped(&source);
+    let (reflector, queue) = reflector_and_queue(&source);
     let (errors, report) = writer();
     let mut failures = std::collections::BTreeMap::from([("a@1", 2), ("b@11", 1), ("a@12", 1)]);
     let process_loop = ProcessLoop::new(reflector, queue, move |item: &ObjectChanges<()>| {
@@ -277,7 +244,7 @@ async fn each_object_has_its_own_retry_delays_and_a_success_resets_them() {
 async fn an_item_without_unprocessed_changes_is_not_retried() {
     let leaks = Leaks::watch();
     let source = source("10", &[("a", 1)], open_watch());
-    let (reflector, queue) = grouped(&source);
+    let (reflector, queue) = reflector_and_queue(&source);
     let (lines, write) = writer();
     let (errors, report) = writer();
     let process_loop = ProcessLoop::new(reflector, queue, move |item: &ObjectChanges<()>| {
@@ -319,7 +286,7 @@ impl Drop for PanickingError {
 async fn an_error_that_panics_when_it_is_dropped_does_not_end_a_process_loop() {
     let logs = Logs::capture();
     let source = source("10", &[("a", 1)], open_watch());
-    let (reflector, queue) = grouped(&source);
+    let (reflector, queue) = reflector_and_queue(&source);
     let (lines, write) = writer();
     let mut attempts = 0;
     let process_loop = ProcessLoop::new(reflector, queue.clone(), move |item: &ObjectChanges<()>| {

@@ -6,7 +6,7 @@ use tracing::warn;
 
 use super::{AnyInformer, SharedInformer};
 use crate::{
-    informer::pipeline::{ApplyOptions, Core, QueueKind, Unstarted},
+    informer::pipeline::{ApplyOptions, Core, Unstarted},
     listwatch::{ListWatchError, Quarantined, ReflectorBuilder, ReflectorSettings, ServerHealth, TransformResult},
     object::FieldPath,
 };
@@ -24,7 +24,6 @@ pub(crate) struct AnyInformerBuilder {
     pub(crate) resync: Option<Duration>,
     pub(crate) fails_fast: bool,
     name: Option<Arc<str>>,
-    queue: QueueKind,
     options: ApplyOptions,
 }
 
@@ -64,13 +63,6 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
     /// Removes these fields from every object before it is decoded; see [`ReflectorBuilder::cut`].
     pub fn cut(self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
         self.reflector(|reflector| reflector.cut(fields))
-    }
-
-    /// Applies changes in the server's order, instead of grouping pending changes by object. Both result in the same cache and the same
-    /// order of events for each object; this setting also keeps the order between objects. Default: grouped.
-    pub fn in_order(mut self) -> Self {
-        self.builder.queue = QueueKind::InOrder;
-        self
     }
 
     /// Reports an object that was deleted and created again while the watch was down as one update, as client-go does. Default: a delete
@@ -129,7 +121,7 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
 impl AnyInformerBuilder {
     pub(crate) fn new(reflector: ReflectorSettings) -> Self {
         let options = ApplyOptions { recreated_as_update: false, trusts_versions: true };
-        Self { reflector, resync: None, fails_fast: false, name: None, queue: QueueKind::Grouped, options }
+        Self { reflector, resync: None, fails_fast: false, name: None, options }
     }
 
     /// Sets a name that `name` makes of the name set before, if any, and the name of the source.
@@ -139,9 +131,9 @@ impl AnyInformerBuilder {
     }
 
     pub(crate) fn build(self) -> AnyInformer {
-        let Self { reflector, resync, fails_fast, name, queue, options } = self;
+        let Self { reflector, resync, fails_fast, name, options } = self;
         let name = name.unwrap_or_else(|| reflector.resource().into());
-        AnyInformer::new(Core::new(name, Unstarted { reflector, queue, options }, resync, fails_fast))
+        AnyInformer::new(Core::new(name, Unstarted { reflector, options }, resync, fails_fast))
     }
 }
 

@@ -65,8 +65,7 @@ pub struct InformerStatus {
     pub objects: usize,
     /// The reached version: all changes up to it have been applied to the cache. `None` before the first list.
     pub version: Option<ResourceVersion>,
-    /// The number of objects whose changes wait to be applied to the cache; with
-    /// [`in_order`](super::InformerBuilder::in_order), the number of changes.
+    /// The number of objects whose changes wait to be applied to the cache.
     pub queued: usize,
     /// The number of objects in [quarantine](super::SharedInformer::quarantined): they exist on the server but cannot be decoded or
     /// transformed.

@@ -1,10 +1,9 @@
 //! Turns a batch of changes into writes to the cache, and the replaced objects into events for handlers.
 //!
 //! - **In:** a batch of the queue.
-//! - **Out:** one batch of cache writes; then the events, derived from the replaced objects.
+//! - **Out:** one batch of cache writes; then the events, derived from the replaced objects, in the server's order.
 //! - **Knows nothing of:** handlers.
 
-use super::relist_order::deletes_first;
 use crate::{
     Cached, Deleted, Event, Origin,
     delta::Delta,
@@ -29,7 +28,7 @@ pub(crate) struct ApplyOptions {
 pub(crate) struct Outcome {
     /// The adds of the initial list.
     pub(crate) initial: Vec<CacheEvent>,
-    /// All later changes.
+    /// All later changes, in the server's order.
     pub(crate) live: Vec<CacheEvent>,
     pub(crate) tally: Tally,
     pub(crate) index_panics: usize,
@@ -84,26 +83,20 @@ impl Outcome {
         let mut replacements = applied.replacements.into_iter();
         let (index_panics, objects) = (applied.index_panics.len(), applied.objects);
         let mut outcome = Self { index_panics, objects, ..Self::default() };
-        // Positions in `outcome.live` of the adds and updates of a relist.
-        let mut listed = Vec::new();
+        // The number of the change of each event in `outcome.live`.
+        let mut numbers = Vec::with_capacity(batch.items().len());
         for item in batch.items() {
             let mut origin = item.origin();
-            for delta in item.deltas() {
-                let before = outcome.live.len();
+            for (number, delta) in item.deltas().numbered() {
                 outcome.push_events(delta, origin, replacements.next().expect("INV-A1"), options);
-                let is_change = outcome.live.last().is_some_and(|last| !last.event.is_resync());
-                if matches!(delta, Delta::Replaced(_) | Delta::Sync(_)) && is_change && outcome.live.len() > before {
-                    listed.push(outcome.live.len() - 1);
-                }
+                numbers.resize(outcome.live.len(), *number);
                 // Later deltas of the object are not part of the initial list.
                 if !delta.is_deleted() {
                     origin = Origin::Live;
                 }
             }
         }
-        if !listed.is_empty() && outcome.tally.deleted > 0 {
-            outcome.live = deletes_first(outcome.live, &listed);
-        }
+        outcome.live = in_arrival_order(outcome.live, numbers);
         outcome
     }
 
@@ -162,4 +155,15 @@ impl Outcome {
             | Event::Synced => self.live.push(event),
         }
     }
+}
+
+/// Sorts events by the numbers of their changes. The events of a relist have one number; its deletes come first.
+fn in_arrival_order(events: Vec<CacheEvent>, numbers: Vec<u64>) -> Vec<CacheEvent> {
+    // Most batches have one delta of each object, and no relist: they are sorted already.
+    if numbers.iter().zip(&events).is_sorted_by_key(|(number, shared)| (*number, !shared.event.is_delete())) {
+        return events;
+    }
+    let mut sorted: Vec<_> = numbers.into_iter().zip(events).collect();
+    sorted.sort_by_key(|(number, shared)| (*number, !shared.event.is_delete()));
+    sorted.into_iter().map(|(_, shared)| shared).collect()
 }

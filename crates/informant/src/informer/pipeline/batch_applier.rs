@@ -18,13 +18,13 @@ use super::{
 };
 use crate::{
     object::Erased,
-    queue::{Batch, Queue},
+    queue::{Batch, DeltaFifo},
 };
 
 /// Applies batches, and triggers resyncs.
 pub(super) struct BatchApplier {
     pub(super) core: Arc<Core>,
-    pub(super) queue: Queue<Erased>,
+    pub(super) queue: DeltaFifo<Erased>,
     pub(super) options: ApplyOptions,
     pub(super) ticks: Option<Ticks>,
 }

@@ -26,7 +26,7 @@ use crate::{
     metrics::InformerMetrics,
     object::Erased,
     panics,
-    queue::Queue,
+    queue::DeltaFifo,
     store::{Indexer, Lister},
     subscribers::{CloseReason, Listener, SharedProcessor, WorkOwner, Workers, run_as_work_of},
 };
@@ -77,7 +77,7 @@ pub(crate) struct Core {
 /// The reflector and its queue, which the start creates.
 pub(crate) struct Started {
     pub(crate) reflector: ReflectorHandle,
-    pub(crate) queue: Queue<Erased>,
+    pub(crate) queue: DeltaFifo<Erased>,
 }
 
 /// The error of taking the lock `apply_lock` inside an index function, which runs while it is held.

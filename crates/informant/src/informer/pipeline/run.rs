@@ -15,34 +15,24 @@ use tracing::{Instrument, error, info};
 
 use super::{
     apply::ApplyOptions,
+    apply_loop,
     batch_applier::{BatchApplier, Ticks},
     core::{Core, Started},
     phase::Phase,
-    process_loop,
 };
 use crate::{
     known::KnownObjects,
     listwatch::{Activity, Reflector, ReflectorHandle, ReflectorSettings},
     metrics::SourceFigures,
     panics,
-    queue::Queue,
+    queue::DeltaFifo,
     subscribers::{as_work_of, run_as_work_of},
 };
 
 /// The settings of an informer that has not started.
 pub(crate) struct Unstarted {
     pub(crate) reflector: ReflectorSettings,
-    pub(crate) queue: QueueKind,
     pub(crate) options: ApplyOptions,
-}
-
-/// The order in which pending changes are applied to the cache.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum QueueKind {
-    /// Grouped by object: all pending changes of one object together.
-    Grouped,
-    /// All changes in the server's order.
-    InOrder,
 }
 
 impl Unstarted {
@@ -50,13 +40,9 @@ impl Unstarted {
     pub(crate) fn start(self, core: &Arc<Core>, runtime: &Handle) -> BoxFuture<'static, ()> {
         // Created first: the source, which is users' code, may panic below; dropping this guard then ends the informer.
         let mut guard = TaskGuard { core: Arc::clone(core), crash: "its source panicked" };
-        let Self { reflector, queue, options } = self;
+        let Self { reflector, options } = self;
         let known = Arc::new(core.lister.clone());
-        let builder = Queue::builder().known_objects(known.clone()).name(Arc::clone(&core.name));
-        let queue = match queue {
-            QueueKind::Grouped => builder.build(),
-            QueueKind::InOrder => builder.in_order().build(),
-        };
+        let queue = DeltaFifo::builder().known_objects(known.clone()).name(Arc::clone(&core.name)).build();
         let reflector = reflector.for_informer(options.trusts_versions.then_some(known as Arc<dyn KnownObjects<_>>));
         let reflector = reflector.build(Box::new(queue.clone()));
         // An informer starts only once, so this is the first value.
@@ -81,7 +67,7 @@ async fn run(reflector: Reflector, applier: BatchApplier, guard: TaskGuard) {
     info!(informer, "started");
     // The future owns the reflector and the queue, so that dropping it ends both.
     let working = async move {
-        let working = process_loop::run(reflector, applier);
+        let working = apply_loop::run(reflector, applier);
         select(pin!(working), pin!(observe_source(handle, &observed))).await;
     };
     let mut working = Box::pin(as_work_of(owner, working));

@@ -1,17 +1,11 @@
 //! Implements the traits through which one stage uses another: a queue is the destination of a reflector, and the cache holds the objects that the
 //! queue and the reflector know.
 
-use futures_util::future::BoxFuture;
+use crate::{Cached, Key, delta::Change, known::KnownObjects, listwatch::Destination, queue::DeltaFifo, store::Lister};
 
-use crate::{Cached, Key, delta::Change, known::KnownObjects, listwatch::Destination, queue::Queue, store::Lister};
-
-impl<O: Send + Sync + 'static> Destination<O> for Queue<O> {
+impl<O: Send + Sync + 'static> Destination<O> for DeltaFifo<O> {
     fn push(&self, change: Change<O>) {
-        Queue::push(self, change);
-    }
-
-    fn room(&self) -> BoxFuture<'_, ()> {
-        Box::pin(Queue::room(self))
+        DeltaFifo::push(self, change);
     }
 }
 

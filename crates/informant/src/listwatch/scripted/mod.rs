@@ -135,7 +135,7 @@ use super::{ListPiece, ListRequest, ListStream, ListWatch, Served, SourceError, 
 /// ```
 /// use informant::{Key, object::Identity};
 /// use informant::listwatch::{Item, Reflector, ScriptedList, ScriptedSource, ScriptedWatch};
-/// use informant::queue::Queue;
+/// use informant::queue::DeltaFifo;
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
@@ -144,7 +144,7 @@ use super::{ListPiece, ListRequest, ListStream, ListWatch, Served, SourceError, 
 /// source.on_list(ScriptedList::at("10").object(stock("apples", 12)));
 /// source.on_watch(ScriptedWatch::new().added(stock("pears", 3)).stays_open());
 ///
-/// let queue = Queue::<u32>::grouping();
+/// let queue = DeltaFifo::<u32>::new();
 /// let reflector = Reflector::of_decoded_objects(source.clone()).build(queue.clone());
 /// let running = tokio::spawn(reflector.run(std::future::pending()));
 /// source.wait_for_requests(2).await;

@@ -1,5 +1,4 @@
-//! Compares both orderings of the queue with simple models, under random steps.
+//! Compares the queue with a simple model, under random steps.
 
-mod grouping;
-mod in_order;
+mod delta_fifo;
 pub(crate) mod scenario;

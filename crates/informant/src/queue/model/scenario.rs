@@ -1,4 +1,4 @@
-//! Shared by the property tests of both orderings: a server, a consumer's cache, and random steps.
+//! Shared by property tests of the queue and of the informer: a server, a consumer's cache, and random steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use informant::{
-    SharedInformer, SharedInformerFactory,
-    informer::{InformerBuilder, WaitError},
-};
+use informant::{SharedInformer, SharedInformerFactory, informer::WaitError};
 use informant_apiserver::{ApiServer, Backup, Fault, FaultId, On, Verb};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use parking_lot::Mutex;
@@ -30,7 +27,7 @@ struct World {
 }
 
 impl World {
-    async fn new(in_order: bool) -> Self {
+    async fn new() -> Self {
         let server = ApiServer::new();
         for kind in KINDS {
             for name in ["a", "b", "c"] {
@@ -39,15 +36,9 @@ impl World {
         }
         let errors = Arc::<Mutex<Vec<String>>>::default();
         let recorded = Arc::clone(&errors);
-        let mut builder = SharedInformerFactory::builder(client(&server))
-            .on_error(move |error| recorded.lock().push(format!("{}: {}", error.resource, error.source)));
-        if in_order {
-            builder = builder
-                .configure::<ConfigMap>(InformerBuilder::in_order)
-                .configure::<Secret>(InformerBuilder::in_order)
-                .configure::<ServiceAccount>(InformerBuilder::in_order);
-        }
-        let factory = builder.build();
+        let factory = SharedInformerFactory::builder(client(&server))
+            .on_error(move |error| recorded.lock().push(format!("{}: {}", error.resource, error.source)))
+            .build();
         let leaks = Leaks::watch();
         let (configs, secrets, accounts) = (factory.informer(), factory.informer(), factory.informer());
         factory.start();
@@ -145,99 +136,91 @@ fn put(server: &ApiServer, kind: &str, name: &str, text: &str) {
 /// P1: the restored server has smaller versions than the cache, and sends nothing.
 #[tokio::test(start_paused = true)]
 async fn after_a_restore_the_caches_equal_an_idle_server_within_seconds() {
-    for in_order in [false, true] {
-        let world = World::new(in_order).await;
-        let backup = world.server.backup();
-        world.change("lost").await;
+    let world = World::new().await;
+    let backup = world.server.backup();
+    world.change("lost").await;
 
-        let outage = world.restore(&backup);
-        sleep_seconds(5.0).await;
-        world.server.remove_fault(outage);
-        sleep_seconds(5.0).await;
+    let outage = world.restore(&backup);
+    sleep_seconds(5.0).await;
+    world.server.remove_fault(outage);
+    sleep_seconds(5.0).await;
 
-        assert_eq!(world.cached(), world.served());
-        assert_eq!(world.history_changes(), [1, 1, 1]);
-        assert!(world.factory.problems().is_empty(), "{:?}", world.factory.problems());
-        world.stop().await;
-    }
+    assert_eq!(world.cached(), world.served());
+    assert_eq!(world.history_changes(), [1, 1, 1]);
+    assert!(world.factory.problems().is_empty(), "{:?}", world.factory.problems());
+    world.stop().await;
 }
 
 /// P1: the versions of the restored server pass the old ones while the informers are connected.
 #[tokio::test(start_paused = true)]
 async fn after_a_restore_the_caches_equal_a_server_that_keeps_changing() {
-    for in_order in [false, true] {
-        let world = World::new(in_order).await;
-        let backup = world.server.backup();
-        world.change("lost").await;
-        let old = world.server.version();
+    let world = World::new().await;
+    let backup = world.server.backup();
+    world.change("lost").await;
+    let old = world.server.version();
 
-        let outage = world.restore(&backup);
-        sleep_seconds(2.0).await;
-        world.server.remove_fault(outage);
-        while world.server.version() < old + 20 {
-            put(&world.server, "configmaps", "c", &format!("busy-{}", world.server.version()));
-            sleep_seconds(0.3).await;
-        }
-        sleep_seconds(5.0).await;
-
-        assert_eq!(world.cached(), world.served());
-        world.stop().await;
+    let outage = world.restore(&backup);
+    sleep_seconds(2.0).await;
+    world.server.remove_fault(outage);
+    while world.server.version() < old + 20 {
+        put(&world.server, "configmaps", "c", &format!("busy-{}", world.server.version()));
+        sleep_seconds(0.3).await;
     }
+    sleep_seconds(5.0).await;
+
+    assert_eq!(world.cached(), world.served());
+    world.stop().await;
 }
 
 /// P1: the restored server passes the old version before the informers reconnect, so no version goes backwards.
 #[tokio::test(start_paused = true)]
 async fn after_a_restore_the_caches_equal_a_server_that_has_passed_the_old_version() {
-    for in_order in [false, true] {
-        let world = World::new(in_order).await;
-        let backup = world.server.backup();
-        world.change("lost").await;
-        let old = world.server.version();
+    let world = World::new().await;
+    let backup = world.server.backup();
+    world.change("lost").await;
+    let old = world.server.version();
 
-        let outage = world.restore(&backup);
-        world.change_silently("other");
-        while world.server.version() < old + 20 {
-            put(&world.server, "configmaps", "other", &world.server.version().to_string());
-        }
-        sleep_seconds(2.0).await;
-        world.server.remove_fault(outage);
-        sleep_seconds(8.0).await;
-
-        assert_eq!(world.cached(), world.served());
-        assert_eq!(world.history_changes(), [1, 1, 1]);
-        let errors = world.errors.lock().clone();
-        assert!(errors.iter().any(|error| error.contains("the server's history has changed")), "{errors:?}");
-        world.stop().await;
+    let outage = world.restore(&backup);
+    world.change_silently("other");
+    while world.server.version() < old + 20 {
+        put(&world.server, "configmaps", "other", &world.server.version().to_string());
     }
+    sleep_seconds(2.0).await;
+    world.server.remove_fault(outage);
+    sleep_seconds(8.0).await;
+
+    assert_eq!(world.cached(), world.served());
+    assert_eq!(world.history_changes(), [1, 1, 1]);
+    let errors = world.errors.lock().clone();
+    assert!(errors.iter().any(|error| error.contains("the server's history has changed")), "{errors:?}");
+    world.stop().await;
 }
 
 /// P1: in the restored history, the same uid and version may have another content.
 #[tokio::test(start_paused = true)]
 async fn an_object_of_the_same_uid_and_version_in_another_history_replaces_the_cached_one() {
-    for in_order in [false, true] {
-        let world = World::new(in_order).await;
-        let backup = world.server.backup();
-        put(&world.server, "configmaps", "c", "lost");
-        put(&world.server, "configmaps", "a", "lost");
-        sleep_seconds(0.1).await;
+    let world = World::new().await;
+    let backup = world.server.backup();
+    put(&world.server, "configmaps", "c", "lost");
+    put(&world.server, "configmaps", "a", "lost");
+    sleep_seconds(0.1).await;
 
-        let outage = world.restore(&backup);
-        put(&world.server, "configmaps", "c", "other");
-        put(&world.server, "configmaps", "b", "other");
-        world.server.delete("configmaps", "shop/b").unwrap();
-        sleep_seconds(2.0).await;
-        world.server.remove_fault(outage);
-        sleep_seconds(5.0).await;
+    let outage = world.restore(&backup);
+    put(&world.server, "configmaps", "c", "other");
+    put(&world.server, "configmaps", "b", "other");
+    world.server.delete("configmaps", "shop/b").unwrap();
+    sleep_seconds(2.0).await;
+    world.server.remove_fault(outage);
+    sleep_seconds(5.0).await;
 
-        assert_eq!(world.cached(), world.served());
-        world.stop().await;
-    }
+    assert_eq!(world.cached(), world.served());
+    world.stop().await;
 }
 
 /// Only one informer can detect the change: the others have only events that the restored server has too.
 #[tokio::test(start_paused = true)]
 async fn a_history_change_that_one_informer_detects_makes_all_others_relist() {
-    let world = World::new(false).await;
+    let world = World::new().await;
     let backup = world.server.backup();
     put(&world.server, "configmaps", "c", "lost");
     sleep_seconds(0.1).await;
@@ -258,7 +241,7 @@ async fn a_history_change_that_one_informer_detects_makes_all_others_relist() {
 /// P10: without a restore, no informer relists, and each sends at most three lookups.
 #[tokio::test(start_paused = true)]
 async fn after_an_outage_without_a_restore_watches_are_resumed_after_at_most_three_lookups_each() {
-    let world = World::new(false).await;
+    let world = World::new().await;
     world.change("before").await;
     world.server.clear_requests();
 
@@ -281,7 +264,7 @@ async fn after_an_outage_without_a_restore_watches_are_resumed_after_at_most_thr
 #[tokio::test(start_paused = true)]
 async fn the_history_check_accepts_a_delete_in_the_servers_history_and_rejects_one_that_is_not() {
     for is_restored in [false, true] {
-        let world = World::new(false).await;
+        let world = World::new().await;
         put(&world.server, "configmaps", "d", "short-lived");
         let backup = world.server.backup();
         world.server.delete("configmaps", "shop/d").unwrap();
@@ -314,7 +297,7 @@ async fn the_history_check_accepts_a_delete_in_the_servers_history_and_rejects_o
 /// A bookmark's version is no proof: writes of the restored server between the newest event and the bookmark would be missed.
 #[tokio::test(start_paused = true)]
 async fn a_watch_is_resumed_from_the_newest_event_and_not_from_a_later_bookmark() {
-    let world = World::new(false).await;
+    let world = World::new().await;
     put(&world.server, "configmaps", "a", "newest");
     sleep_seconds(0.1).await;
     let newest = world.configs.lister().version().unwrap();
@@ -345,7 +328,7 @@ async fn a_watch_is_resumed_from_the_newest_event_and_not_from_a_later_bookmark(
 /// Compacted versions prove nothing.
 #[tokio::test(start_paused = true)]
 async fn an_informer_relists_without_a_history_change_if_the_server_has_compacted_the_newest_event() {
-    let world = World::new(false).await;
+    let world = World::new().await;
     world.change("before").await;
 
     let outage = world.server.inject(On::any(), Fault::Refuse);
@@ -366,7 +349,7 @@ async fn an_informer_relists_without_a_history_change_if_the_server_has_compacte
 /// P10: an ordinary reconnect is no outage.
 #[tokio::test(start_paused = true)]
 async fn watches_that_end_at_their_time_limit_are_resumed_without_a_lookup() {
-    let world = World::new(false).await;
+    let world = World::new().await;
     world.change("before").await;
     world.server.clear_requests();
 
@@ -382,7 +365,7 @@ async fn watches_that_end_at_their_time_limit_are_resumed_without_a_lookup() {
 
 #[tokio::test(start_paused = true)]
 async fn watches_are_resumed_if_the_history_check_is_forbidden_and_the_status_counts_it() {
-    let world = World::new(false).await;
+    let world = World::new().await;
     world.change("before").await;
     let outage = world.server.inject(On::any(), Fault::Refuse);
     world.server.cut_all_watches();
@@ -400,7 +383,7 @@ async fn watches_are_resumed_if_the_history_check_is_forbidden_and_the_status_co
 
 #[tokio::test(start_paused = true)]
 async fn a_history_change_fails_waits_for_versions() {
-    let world = World::new(false).await;
+    let world = World::new().await;
     let backup = world.server.backup();
     world.change("lost").await;
     let far = (world.server.version() + 100).to_string();

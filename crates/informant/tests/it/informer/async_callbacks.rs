@@ -20,7 +20,7 @@ use super::callbacks::Received;
 use crate::support::{
     Logs,
     informers::{
-        Leaks, OnDrop, Probe, QUEUES, informer, informer_with, item, one_thread, open_watch, source, wait_until,
+        Leaks, OnDrop, Probe, informer, informer_with, item, one_thread, open_watch, source, wait_until,
         wait_until_idle, without_deadlock,
     },
 };
@@ -30,54 +30,43 @@ const SECOND: Duration = Duration::from_secs(1);
 /// P4, P7: the next event, async or not, is delivered when the future has completed.
 #[tokio::test(start_paused = true)]
 async fn async_callbacks_receive_each_type_of_event_in_order_and_one_at_a_time() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let watch = ScriptedWatch::new().wait(SECOND).modified(item("a", 11)).added(item("b", 12));
-        let watch = watch.deleted(item("a", 13)).stays_open();
-        let informer =
-            informer_with(&source("10", &[("a", 5)], watch), |builder| queue(builder.resync_every(60 * SECOND)));
-        let received = Received::default();
-        let [adds, updates, deletes, resyncs, synced] = std::array::from_fn(|_| received.clone());
-        let take_time = move |received: &Received, line: String| {
-            let received = received.clone();
-            async move {
-                received.push(format!("begin {line}"));
-                sleep(2 * SECOND).await;
-                received.push(format!("end {line}"));
-            }
-        };
-        let registration = informer
-            .subscribe()
-            .named("async closures")
-            .on_add_async(move |object, origin| take_time(&adds, format!("add {} {origin:?}", object.key())))
-            .on_update_async(move |old, new| {
-                take_time(&updates, format!("update {} {} {}", new.key(), old.version(), new.version()))
-            })
-            .on_delete_async(move |deleted| take_time(&deletes, format!("delete {}", deleted.key())))
-            .on_resync_async(move |object| take_time(&resyncs, format!("resync {}", object.key())))
-            .on_synced_async(move || take_time(&synced, "synced".to_owned()))
-            .register()
-            .unwrap();
-        informer.start();
-        wait_until_idle().await;
-        assert!(informer.is_synced() && !registration.is_synced(), "the handler's futures have not completed");
-        registration.synced().await.unwrap();
-        sleep(70 * SECOND).await;
-
-        let mut lines = received.lines();
-        // The grouping queue delivers both changes of `a` before the add of `b`.
-        let lived = lines.split_off(4);
-        assert_eq!(lines, ["begin add a InitialList", "end add a InitialList", "begin synced", "end synced"]);
-        for pair in lived.chunks(2) {
-            assert_eq!(pair[0].strip_prefix("begin "), pair[1].strip_prefix("end "), "one future at a time: {lived:?}");
+    let leaks = Leaks::watch();
+    let watch = ScriptedWatch::new().wait(SECOND).modified(item("a", 11)).added(item("b", 12));
+    let watch = watch.deleted(item("a", 13)).stays_open();
+    let informer = informer_with(&source("10", &[("a", 5)], watch), |builder| builder.resync_every(60 * SECOND));
+    let received = Received::default();
+    let [adds, updates, deletes, resyncs, synced] = std::array::from_fn(|_| received.clone());
+    let take_time = move |received: &Received, line: String| {
+        let received = received.clone();
+        async move {
+            received.push(format!("begin {line}"));
+            sleep(2 * SECOND).await;
+            received.push(format!("end {line}"));
         }
-        let position = |line: &str| lived.iter().position(|other| other == line).expect(line);
-        assert!(position("end update a 5 11") < position("begin delete a"));
-        assert_eq!(position("end add b Live") % 2, 1);
-        assert_eq!(lived[6..], ["begin resync b", "end resync b"]);
-        assert_eq!(registration.status().delivered, 6);
-        leaks.stop(&informer).await;
-    }
+    };
+    let registration = informer
+        .subscribe()
+        .named("async closures")
+        .on_add_async(move |object, origin| take_time(&adds, format!("add {} {origin:?}", object.key())))
+        .on_update_async(move |old, new| {
+            take_time(&updates, format!("update {} {} {}", new.key(), old.version(), new.version()))
+        })
+        .on_delete_async(move |deleted| take_time(&deletes, format!("delete {}", deleted.key())))
+        .on_resync_async(move |object| take_time(&resyncs, format!("resync {}", object.key())))
+        .on_synced_async(move || take_time(&synced, "synced".to_owned()))
+        .register()
+        .unwrap();
+    informer.start();
+    wait_until_idle().await;
+    assert!(informer.is_synced() && !registration.is_synced(), "the handler's futures have not completed");
+    registration.synced().await.unwrap();
+    sleep(70 * SECOND).await;
+
+    let lines = received.lines();
+    let events = ["add a InitialList", "synced", "update a 5 11", "add b Live", "delete a", "resync b"];
+    assert_eq!(lines, events.map(|event| [format!("begin {event}"), format!("end {event}")]).concat());
+    assert_eq!(registration.status().delivered, 6);
+    leaks.stop(&informer).await;
 }
 
 /// An informer of `objects` whose handler "gated" writes when the future of an add begins, waits for a permit, and writes when it ends.
@@ -317,7 +306,7 @@ async fn events_that_wait_for_a_slow_future_are_coalesced() {
     let leaks = Leaks::watch();
     let mut watch = ScriptedWatch::new().wait(SECOND);
     for version in 11..=30 {
-        // One at a time, so that each is an event of its own with the grouping queue.
+        // One at a time, so that each is an event of its own.
         watch = watch.modified(item("a", version)).wait(SECOND / 100);
     }
     let informer = informer(&source("10", &[("a", 5)], watch.stays_open()));

@@ -16,9 +16,7 @@ use tokio::{
 use super::callbacks::Received;
 use crate::support::{
     Logs,
-    informers::{
-        Leaks, Probe, QUEUES, informer, informer_with, item, list, open_watch, source, status_error, wait_until_idle,
-    },
+    informers::{Leaks, Probe, informer, item, list, open_watch, source, status_error, wait_until_idle},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -49,42 +47,40 @@ fn changes() -> ScriptedSource<()> {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_has_caught_up_when_it_has_returned_from_all_events_up_to_the_version() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let informer = informer_with(&changes(), queue);
-        let probe = Probe::new();
-        let fast = informer.add_handler(probe.handler()).unwrap();
-        let (slow, received, gate) = gated(&informer, usize::MAX);
-        let early = {
-            let slow = slow.clone();
-            // These waits begin before the informer starts.
-            tokio::spawn(async move { slow.caught_up_to(&"13".into()).await })
-        };
-        informer.start();
-        slow.caught_up_to(&"10".into()).await.unwrap();
-        assert!(slow.is_synced());
+    let leaks = Leaks::watch();
+    let informer = informer(&changes());
+    let probe = Probe::new();
+    let fast = informer.add_handler(probe.handler()).unwrap();
+    let (slow, received, gate) = gated(&informer, usize::MAX);
+    let early = {
+        let slow = slow.clone();
+        // These waits begin before the informer starts.
+        tokio::spawn(async move { slow.caught_up_to(&"13".into()).await })
+    };
+    informer.start();
+    slow.caught_up_to(&"10".into()).await.unwrap();
+    assert!(slow.is_synced());
 
-        fast.caught_up_to(&"13".into()).await.unwrap();
-        assert_eq!(probe.lines().last().unwrap(), "U(a 11→13)", "the wait ends at the handler's newest event");
-        sleep(10 * SECOND).await;
-        fast.caught_up_to(&"16".into()).now_or_never().expect("at once").unwrap();
-        assert!(!early.is_finished() && slow.caught_up_to(&"11".into()).now_or_never().is_none());
+    fast.caught_up_to(&"13".into()).await.unwrap();
+    assert_eq!(probe.lines().last().unwrap(), "U(a 11→13)", "the wait ends at the handler's newest event");
+    sleep(10 * SECOND).await;
+    fast.caught_up_to(&"16".into()).now_or_never().expect("at once").unwrap();
+    assert!(!early.is_finished() && slow.caught_up_to(&"11".into()).now_or_never().is_none());
 
-        gate.add_permits(1);
-        wait_until_idle().await;
-        assert!(!early.is_finished(), "one of three events was delivered");
-        gate.add_permits(2);
-        wait_until_idle().await;
-        assert!(!slow.is_removed() && slow.backlog() == 2);
-        // The wait for version 13 began before the later events arrived.
-        early.await.unwrap().unwrap();
-        assert_eq!(received.lines(), ["a@11", "b@12", "a@13"]);
-        assert!(timeout(SECOND, slow.caught_up_to(&"14".into())).await.is_err());
-        gate.add_permits(3);
-        slow.caught_up_to(&"14".into()).await.unwrap();
-        assert_eq!(slow.backlog(), 0, "a wait that begins late waits for all events that are in the buffer");
-        leaks.stop(&informer).await;
-    }
+    gate.add_permits(1);
+    wait_until_idle().await;
+    assert!(!early.is_finished(), "one of three events was delivered");
+    gate.add_permits(2);
+    wait_until_idle().await;
+    assert!(!slow.is_removed() && slow.backlog() == 2);
+    // The wait for version 13 began before the later events arrived.
+    early.await.unwrap().unwrap();
+    assert_eq!(received.lines(), ["a@11", "b@12", "a@13"]);
+    assert!(timeout(SECOND, slow.caught_up_to(&"14".into())).await.is_err());
+    gate.add_permits(3);
+    slow.caught_up_to(&"14".into()).await.unwrap();
+    assert_eq!(slow.backlog(), 0, "a wait that begins late waits for all events that are in the buffer");
+    leaks.stop(&informer).await;
 }
 
 /// A version is reached by a bookmark, without an event.

@@ -170,36 +170,34 @@ const PATHS: [(&str, Path); 14] = [
     }),
 ];
 
-fn informer(source: &Source, in_order: bool) -> Informer {
+fn informer(source: &Source) -> Informer {
     let refuse = |content: &mut Content| if content.is_refused { Err("refused") } else { Ok(()) };
     let builder = SharedInformer::of_decoded_objects(source.clone()).name("things").transform(refuse);
     let builder = builder.reflector(|reflector| reflector.backoff(backoff_without_jitter()));
-    if in_order { builder.in_order() } else { builder }.build()
+    builder.build()
 }
 
-/// Runs each path with each queue.
+/// Runs each path.
 fn on_each_path(act: impl Fn(&Informer) + Clone + Send + Sync + 'static) {
     for (name, path) in PATHS {
-        for in_order in [false, true] {
-            let slot = Arc::new(OnceLock::<Informer>::new());
-            let (seen, act) = (Arc::clone(&slot), act.clone());
-            let make = Make::new(move || seen.get().into_iter().for_each(&act));
-            let source = Source::new();
-            let expected = path(&make, &source);
-            let informer = informer(&source, in_order);
-            slot.set(informer.clone()).ok().unwrap();
-            paused().block_on(async {
-                let leaks = Leaks::watch();
-                informer.start();
-                let reached = informer.caught_up_to(&"99".into(), LONG).await;
-                let status = informer.status();
-                assert!(reached.is_ok(), "{name}, in order: {in_order}: {reached:?}, {:?}", status.crash);
-                wait_until_idle().await;
-                assert_eq!(make.dropped(), expected, "{name}, in order: {in_order}");
-                assert_eq!(informer.state(), InformerState::Running, "{name}, in order: {in_order}");
-                leaks.stop(&informer).await;
-            });
-        }
+        let slot = Arc::new(OnceLock::<Informer>::new());
+        let (seen, act) = (Arc::clone(&slot), act.clone());
+        let make = Make::new(move || seen.get().into_iter().for_each(&act));
+        let source = Source::new();
+        let expected = path(&make, &source);
+        let informer = informer(&source);
+        slot.set(informer.clone()).ok().unwrap();
+        paused().block_on(async {
+            let leaks = Leaks::watch();
+            informer.start();
+            let reached = informer.caught_up_to(&"99".into(), LONG).await;
+            let status = informer.status();
+            assert!(reached.is_ok(), "{name}: {reached:?}, {:?}", status.crash);
+            wait_until_idle().await;
+            assert_eq!(make.dropped(), expected, "{name}");
+            assert_eq!(informer.state(), InformerState::Running, "{name}");
+            leaks.stop(&informer).await;
+        });
     }
 }
 
@@ -248,7 +246,7 @@ fn an_object_of_a_coalesced_event_may_add_a_handler_when_it_is_dropped() {
         let changes =
             (11..20).fold(watch(), |watch, version| watch.modified(make.object("a", version)).wait(milliseconds(1)));
         source.on_watch(last(changes));
-        let informer = informer(&source, false);
+        let informer = informer(&source);
         slot.set(informer.clone()).ok().unwrap();
         paused().block_on(async {
             let slow = informer.subscribe().coalesce_above(6).on_add_async(|_, _| tokio::time::sleep(LONG));
@@ -290,27 +288,25 @@ fn each_panic_of_a_dropped_object_is_logged_once() {
 #[test]
 fn objects_that_are_dropped_with_a_stopped_informer_may_read_it_and_panic() {
     let _logs = Logs::capture();
-    for in_order in [false, true] {
-        let slot = Arc::new(OnceLock::<Informer>::new());
-        let seen = Arc::clone(&slot);
-        let make = Make::new(move || {
-            let _ = seen.get().map(|informer| (informer.status(), informer.lister().list()));
-            std::panic::resume_unwind(Box::new(Bomb));
-        });
-        let source = Source::new();
-        source.on_stream(watch().added(make.object("a", 1)).added(make.object("b", 2)).stays_open());
-        let informer = informer(&source, in_order);
-        slot.set(informer.clone()).ok().unwrap();
-        paused().block_on(async {
-            let leaks = Leaks::watch();
-            informer.start();
-            wait_until_idle().await;
-            assert_eq!(make.dropped(), 0);
-            leaks.stop(&informer).await;
-            assert_eq!(make.dropped(), 2);
-            assert!(informer.status().crash.is_none());
-        });
-    }
+    let slot = Arc::new(OnceLock::<Informer>::new());
+    let seen = Arc::clone(&slot);
+    let make = Make::new(move || {
+        let _ = seen.get().map(|informer| (informer.status(), informer.lister().list()));
+        std::panic::resume_unwind(Box::new(Bomb));
+    });
+    let source = Source::new();
+    source.on_stream(watch().added(make.object("a", 1)).added(make.object("b", 2)).stays_open());
+    let informer = informer(&source);
+    slot.set(informer.clone()).ok().unwrap();
+    paused().block_on(async {
+        let leaks = Leaks::watch();
+        informer.start();
+        wait_until_idle().await;
+        assert_eq!(make.dropped(), 0);
+        leaks.stop(&informer).await;
+        assert_eq!(make.dropped(), 2);
+        assert!(informer.status().crash.is_none());
+    });
 }
 
 /// An error that reads the informer when it is dropped.

@@ -289,31 +289,28 @@ fn a_filter_may_call_the_informer_when_it_is_dropped() {
 #[tokio::test]
 async fn objects_and_filters_that_panic_when_they_are_dropped_stop_no_informer() {
     let logs = Logs::capture();
-    for in_order in [false, true] {
-        let leaks = Leaks::watch();
-        let panics = || OnDrop::new(|| std::panic::resume_unwind(Box::new("my last word")));
-        let source = ScriptedSource::new();
-        source.on_list(ScriptedList::at("10").object(object(1, panics())));
-        let watch = ScriptedWatch::new().wait(milliseconds(5)).modified(object(11, OnDrop::new(|| {})));
-        source.on_watch(watch.wait(milliseconds(5)).modified(object(12, OnDrop::new(|| {}))).stays_open());
-        let builder = SharedInformer::of_decoded_objects(source);
-        let informer = if in_order { builder.in_order() } else { builder }.build();
-        for _ in 0..2 {
-            let guard = panics();
-            let filter = move |_: &Cached<OnDrop>| {
-                keep(&guard);
-                true
-            };
-            informer.subscribe().filter(filter).handler(Handler::new()).unwrap().remove();
-        }
-        informer.start();
-
-        informer.caught_up_to(&"12".into(), LONG).await.unwrap();
-
-        assert_eq!(informer.status().state, InformerState::Running);
-        assert!(logs.take().matches("my last word").count() >= 3, "two filters and an object");
-        leaks.stop(&informer).await;
+    let leaks = Leaks::watch();
+    let panics = || OnDrop::new(|| std::panic::resume_unwind(Box::new("my last word")));
+    let source = ScriptedSource::new();
+    source.on_list(ScriptedList::at("10").object(object(1, panics())));
+    let watch = ScriptedWatch::new().wait(milliseconds(5)).modified(object(11, OnDrop::new(|| {})));
+    source.on_watch(watch.wait(milliseconds(5)).modified(object(12, OnDrop::new(|| {}))).stays_open());
+    let informer = SharedInformer::of_decoded_objects(source).build();
+    for _ in 0..2 {
+        let guard = panics();
+        let filter = move |_: &Cached<OnDrop>| {
+            keep(&guard);
+            true
+        };
+        informer.subscribe().filter(filter).handler(Handler::new()).unwrap().remove();
     }
+    informer.start();
+
+    informer.caught_up_to(&"12".into(), LONG).await.unwrap();
+
+    assert_eq!(informer.status().state, InformerState::Running);
+    assert!(logs.take().matches("my last word").count() >= 3, "two filters and an object");
+    leaks.stop(&informer).await;
 }
 
 /// P9: also for a handler that was never called.

@@ -21,51 +21,41 @@ use crate::{
     support::{
         Logs,
         informers::{
-            Builder, Leaks, Probe, QUEUES, Source, cached, informer_with, item, item_of_incarnation, list, open_watch,
-            source, status_error, wait_until_idle,
+            Leaks, Probe, Source, cached, informer, informer_with, item, item_of_incarnation, list, open_watch, source,
+            status_error, wait_until_idle,
         },
         reflector::{config_map, server_at_10},
     },
 };
 
-/// Runs an informer over the source until nothing changes any more, once with each queue. Returns the lines of a probe, and the cache.
-async fn events_by_queue(make: impl Fn() -> Source) -> [(Vec<String>, Vec<String>); 2] {
-    let mut all = Vec::new();
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let (source, probe) = (make(), Probe::new());
-        let informer = informer_with(&source, queue);
-        informer.add_handler(probe.handler()).unwrap();
-        informer.start();
-        tokio::time::sleep(Duration::from_secs(100)).await;
-        assert_eq!(probe.known(), cached(&informer), "P4");
-        all.push((probe.take(), cached(&informer)));
-        leaks.stop(&informer).await;
-        wait_until_idle().await;
-        assert!(probe.take().is_empty(), "P9");
-        assert_eq!(source.open_watches(), 0);
-        check_resyncs(&make(), queue).await;
-    }
-    all.try_into().unwrap()
+/// Runs an informer over the source until nothing changes any more. Returns the lines of a probe, and the cache.
+async fn events_of(make: impl Fn() -> Source) -> (Vec<String>, Vec<String>) {
+    let leaks = Leaks::watch();
+    let (source, probe) = (make(), Probe::new());
+    let informer = informer(&source);
+    informer.add_handler(probe.handler()).unwrap();
+    informer.start();
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert_eq!(probe.known(), cached(&informer), "P4");
+    let (received, cached) = (probe.take(), cached(&informer));
+    leaks.stop(&informer).await;
+    wait_until_idle().await;
+    assert!(probe.take().is_empty(), "P9");
+    assert_eq!(source.open_watches(), 0);
+    check_resyncs(&make()).await;
+    (received, cached)
 }
 
 /// P4: checks the events of a handler with a resync period.
-async fn check_resyncs(source: &Source, queue: fn(Builder) -> Builder) {
+async fn check_resyncs(source: &Source) {
     let leaks = Leaks::watch();
     let probe = Probe::new();
-    let informer = informer_with(source, |builder| queue(builder).resync_every(Duration::from_secs(30)));
+    let informer = informer_with(source, |builder| builder.resync_every(Duration::from_secs(30)));
     informer.add_handler(probe.handler()).unwrap();
     informer.start();
     tokio::time::sleep(Duration::from_secs(100)).await;
     assert_eq!(probe.known(), cached(&informer), "P4");
     leaks.stop(&informer).await;
-}
-
-/// As [`events_by_queue`], where both queues must deliver the same events in the same order.
-async fn events_of_both_queues(make: impl Fn() -> Source) -> (Vec<String>, Vec<String>) {
-    let [grouped, in_order] = events_by_queue(make).await;
-    assert_eq!(grouped, in_order);
-    grouped
 }
 
 /// A watch with a delay before each event, so that each event is a batch of its own.
@@ -105,7 +95,7 @@ impl Steps {
 #[tokio::test(start_paused = true)]
 async fn an_object_is_added_updated_and_deleted() {
     let watch = || Steps::new().added(item("b", 11)).modified(item("a", 12)).deleted(item("b", 13));
-    let (received, cached) = events_of_both_queues(|| source("10", &[("a", 1)], watch().stays_open())).await;
+    let (received, cached) = events_of(|| source("10", &[("a", 1)], watch().stays_open())).await;
 
     assert_eq!(received, ["A(a@1, initial)", "synced", "A(b@11)", "U(a 1→12)", "D(b@13)"]);
     assert_eq!(cached, ["a@12"]);
@@ -115,7 +105,7 @@ async fn an_object_is_added_updated_and_deleted() {
 #[tokio::test(start_paused = true)]
 async fn an_added_event_of_a_cached_object_is_an_update_and_a_modified_event_of_an_unknown_one_is_an_add() {
     let watch = || Steps::new().added(item("a", 11)).modified(item("b", 12)).stays_open();
-    let (received, _) = events_of_both_queues(|| source("10", &[("a", 1)], watch())).await;
+    let (received, _) = events_of(|| source("10", &[("a", 1)], watch())).await;
 
     assert_eq!(received, ["A(a@1, initial)", "synced", "U(a 1→11)", "A(b@12)"]);
 }
@@ -127,7 +117,7 @@ async fn no_handler_receives_the_delete_of_an_unknown_object_or_a_second_delete(
         let watch = Steps::new().added(item("x", 11)).modified(item("x", 12));
         watch.deleted(item("x", 13)).deleted(item("y", 14)).stays_open()
     };
-    let (received, cached) = events_of_both_queues(|| source("10", &[], watch())).await;
+    let (received, cached) = events_of(|| source("10", &[], watch())).await;
 
     assert_eq!(received, ["synced", "A(x@11)", "U(x 11→12)", "D(x@13)"]);
     assert!(cached.is_empty());
@@ -136,22 +126,20 @@ async fn no_handler_receives_the_delete_of_an_unknown_object_or_a_second_delete(
 /// HC-01, ST-04, SI-05
 #[tokio::test(start_paused = true)]
 async fn an_empty_first_list_syncs_informer_and_handler_without_any_add() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let source = source("50", &[], open_watch());
-        let informer = informer_with(&source, queue);
-        let probe = Probe::new();
-        let registration = informer.add_handler(probe.handler()).unwrap();
-        informer.start();
+    let leaks = Leaks::watch();
+    let source = source("50", &[], open_watch());
+    let informer = informer(&source);
+    let probe = Probe::new();
+    let registration = informer.add_handler(probe.handler()).unwrap();
+    informer.start();
 
-        registration.synced().await.unwrap();
+    registration.synced().await.unwrap();
 
-        assert!(informer.is_synced());
-        assert_eq!(probe.take(), ["synced"]);
-        assert_eq!(informer.lister().version(), Some("50".into()));
-        assert_eq!(informer.last_version(), Some("50".into()));
-        leaks.stop(&informer).await;
-    }
+    assert!(informer.is_synced());
+    assert_eq!(probe.take(), ["synced"]);
+    assert_eq!(informer.lister().version(), Some("50".into()));
+    assert_eq!(informer.last_version(), Some("50".into()));
+    leaks.stop(&informer).await;
 }
 
 fn relist(first: &[(&str, u64)], watch: ScriptedWatch<()>, second: &[(&str, u64)]) -> Source {
@@ -168,14 +156,9 @@ fn relist(first: &[(&str, u64)], watch: ScriptedWatch<()>, second: &[(&str, u64)
 async fn handlers_without_a_resync_period_receive_the_changes_that_a_relist_finds() {
     let first = [("gone", 1), ("same", 2), ("newer", 3)];
     let second = [("same", 2), ("newer", 15), ("new", 16)];
-    let [(mut grouped, cached), (in_order, _)] =
-        events_by_queue(|| relist(&first, ScriptedWatch::new(), &second)).await;
+    let (received, cached) = events_of(|| relist(&first, ScriptedWatch::new(), &second)).await;
 
-    let in_order_after = &in_order[4..];
-    assert_eq!(in_order_after, ["T(gone, last@1)", "U(newer 3→15)", "A(new@16)"]);
-    // The grouping queue does not keep the order of adds and updates.
-    grouped[5..].sort();
-    assert_eq!(grouped[4..], ["T(gone, last@1)", "A(new@16)", "U(newer 3→15)"]);
+    assert_eq!(received[4..], ["T(gone, last@1)", "U(newer 3→15)", "A(new@16)"]);
     assert_eq!(cached, ["new@16", "newer@15", "same@2"]);
 }
 
@@ -196,14 +179,12 @@ async fn a_relist_delivers_all_deletes_before_all_adds_and_updates() {
         source
     };
 
-    for (received, cached) in events_by_queue(make).await {
-        let (mut deletes, mut others) = (received[5..8].to_vec(), received[8..].to_vec());
-        deletes.sort();
-        others.sort();
-        assert_eq!(deletes, ["T(c, last@2)", "T(d, last@3)", "T(e, last@4)"], "{received:?}");
-        assert_eq!(others, ["A(a@11)", "A(c@13)", "A(e@15)", "A(f@14)", "U(b 1→12)"]);
-        assert_eq!(cached, ["a@11", "b@12", "c@13", "e@15", "f@14"]);
-    }
+    let (received, cached) = events_of(make).await;
+    let mut deletes = received[5..8].to_vec();
+    deletes.sort();
+    assert_eq!(deletes, ["T(c, last@2)", "T(d, last@3)", "T(e, last@4)"], "{received:?}");
+    assert_eq!(received[8..], ["A(a@11)", "U(b 1→12)", "A(c@13)", "A(f@14)", "A(e@15)"], "in the order of the list");
+    assert_eq!(cached, ["a@11", "b@12", "c@13", "e@15", "f@14"]);
 }
 
 /// Maps the addresses of pods to their names.
@@ -215,42 +196,71 @@ impl EventHandler<&'static str> for Addresses {
         self.0.lock().unwrap().insert(**pod, pod.key().to_string());
     }
 
+    fn on_update(&self, old: &Cached<&'static str>, new: &Cached<&'static str>) {
+        let mut addresses = self.0.lock().unwrap();
+        addresses.remove(**old);
+        addresses.insert(**new, new.key().to_string());
+    }
+
     fn on_delete(&self, deleted: &informant::Deleted<&'static str>) {
         self.0.lock().unwrap().remove(**deleted.object());
     }
 }
 
+/// A pod whose content is its address.
+fn pod(name: &str, version: u64, uid: &str, address: &'static str) -> Item<&'static str> {
+    let identity =
+        Identity { key: Key::cluster_scoped(name), uid: uid.into(), version: version.to_string().as_str().into() };
+    Item::new(identity, address)
+}
+
+/// P2: the changes are one batch.
+#[tokio::test(start_paused = true)]
+async fn events_of_one_batch_have_the_servers_order_so_an_address_that_moves_to_another_pod_is_not_lost() {
+    let leaks = Leaks::watch();
+    let source = ScriptedSource::new();
+    source.on_list(ScriptedList::at("10").object(pod("a", 1, "u1", "10.0.0.1")));
+    let watch = ScriptedWatch::new().wait(Duration::from_secs(1)).added(pod("b", 11, "u2", ""));
+    let watch = watch.modified(pod("a", 12, "u1", "10.0.0.1")).deleted(pod("a", 13, "u1", "10.0.0.1"));
+    source.on_watch(watch.modified(pod("b", 14, "u2", "10.0.0.1")).stays_open());
+    let informer = SharedInformer::of_decoded_objects(source).build();
+    let (addresses, probe) = (Arc::new(Addresses::default()), Probe::new());
+    informer.add_handler(Arc::clone(&addresses)).unwrap();
+    informer.add_handler(probe.handler()).unwrap();
+    informer.start();
+
+    informer.caught_up_to(&"14".into(), Duration::from_secs(100)).await.unwrap();
+    wait_until_idle().await;
+
+    let events = ["A(a@1, initial)", "synced", "A(b@11)", "U(a 1→12)", "D(a@13)", "U(b 11→14)"];
+    assert_eq!(probe.take(), events);
+    assert_eq!(*addresses.0.lock().unwrap(), [("10.0.0.1", "b".to_owned())].into());
+    leaks.stop(&informer).await;
+}
+
 /// CT-11, CT-12
 #[tokio::test(start_paused = true)]
 async fn a_relist_keeps_an_address_that_moved_to_another_object_while_the_watch_was_down() {
-    let pod = |name: &str, version: u64, uid: &str, address: &'static str| {
-        let identity =
-            Identity { key: Key::cluster_scoped(name), uid: uid.into(), version: version.to_string().as_str().into() };
-        Item::new(identity, address)
-    };
-    for in_order in [false, true] {
-        let leaks = Leaks::watch();
-        let source = ScriptedSource::new();
-        let first = ScriptedList::at("4").object(pod("old", 1, "u1", "10.0.0.1"));
-        source.on_list(first.object(pod("recreated", 2, "u2", "10.0.0.2")));
-        source.on_watch(ScriptedWatch::new().breaks(status_error(410, "Expired")));
-        let second = ScriptedList::at("9").object(pod("again", 8, "u3", "10.0.0.2"));
-        let second = second.object(pod("another", 7, "u4", "10.0.0.1"));
-        source.on_list(second.object(pod("recreated", 6, "u5", "10.0.0.3")));
-        source.on_watch(ScriptedWatch::new().stays_open());
-        let builder = SharedInformer::of_decoded_objects(source);
-        let informer = if in_order { builder.in_order().build() } else { builder.build() };
-        let addresses = Arc::new(Addresses::default());
-        informer.add_handler(Arc::clone(&addresses)).unwrap();
-        informer.start();
+    let leaks = Leaks::watch();
+    let source = ScriptedSource::new();
+    let first = ScriptedList::at("4").object(pod("old", 1, "u1", "10.0.0.1"));
+    source.on_list(first.object(pod("recreated", 2, "u2", "10.0.0.2")));
+    source.on_watch(ScriptedWatch::new().breaks(status_error(410, "Expired")));
+    let second = ScriptedList::at("9").object(pod("again", 8, "u3", "10.0.0.2"));
+    let second = second.object(pod("another", 7, "u4", "10.0.0.1"));
+    source.on_list(second.object(pod("recreated", 6, "u5", "10.0.0.3")));
+    source.on_watch(ScriptedWatch::new().stays_open());
+    let informer = SharedInformer::of_decoded_objects(source).build();
+    let addresses = Arc::new(Addresses::default());
+    informer.add_handler(Arc::clone(&addresses)).unwrap();
+    informer.start();
 
-        informer.caught_up_to(&"9".into(), Duration::from_secs(100)).await.unwrap();
-        wait_until_idle().await;
+    informer.caught_up_to(&"9".into(), Duration::from_secs(100)).await.unwrap();
+    wait_until_idle().await;
 
-        let expected = [("10.0.0.1", "another"), ("10.0.0.2", "again"), ("10.0.0.3", "recreated")];
-        assert_eq!(*addresses.0.lock().unwrap(), expected.map(|(address, name)| (address, name.to_owned())).into());
-        leaks.stop(&informer).await;
-    }
+    let expected = [("10.0.0.1", "another"), ("10.0.0.2", "again"), ("10.0.0.3", "recreated")];
+    assert_eq!(*addresses.0.lock().unwrap(), expected.map(|(address, name)| (address, name.to_owned())).into());
+    leaks.stop(&informer).await;
 }
 
 /// HC-07 A, SI-26
@@ -264,7 +274,7 @@ async fn a_delete_before_the_watch_breaks_is_delivered_and_the_new_incarnation_i
         source.on_watch(open_watch());
         source
     };
-    let (received, _) = events_of_both_queues(make).await;
+    let (received, _) = events_of(make).await;
 
     assert_eq!(received, ["A(x@1, initial)", "synced", "D(x@5)", "A(x@8)"]);
 }
@@ -281,7 +291,7 @@ fn recreated_while_the_watch_was_down() -> Source {
 /// HC-07 B, SI-26 (differs from client-go)
 #[tokio::test(start_paused = true)]
 async fn an_object_recreated_while_the_watch_was_down_is_a_missed_delete_and_an_add() {
-    let (received, cached) = events_of_both_queues(recreated_while_the_watch_was_down).await;
+    let (received, cached) = events_of(recreated_while_the_watch_was_down).await;
 
     assert_eq!(received, ["A(x@1, initial)", "synced", "T(x, last@1)", "A(x@8)"]);
     assert_eq!(cached, ["x@8"]);
@@ -290,26 +300,23 @@ async fn an_object_recreated_while_the_watch_was_down_is_a_missed_delete_and_an_
 /// HC-07 B, SI-26
 #[tokio::test(start_paused = true)]
 async fn an_object_recreated_while_the_watch_was_down_is_one_update_with_recreated_as_update() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let probe = Probe::new();
-        let informer =
-            informer_with(&recreated_while_the_watch_was_down(), |builder| queue(builder).recreated_as_update());
-        informer.add_handler(probe.handler()).unwrap();
-        informer.start();
+    let leaks = Leaks::watch();
+    let probe = Probe::new();
+    let informer = informer_with(&recreated_while_the_watch_was_down(), |builder| builder.recreated_as_update());
+    informer.add_handler(probe.handler()).unwrap();
+    informer.start();
 
-        probe.until("U(x 1→8)").await;
+    probe.until("U(x 1→8)").await;
 
-        assert_eq!(probe.take(), ["A(x@1, initial)", "synced", "U(x 1→8)"]);
-        leaks.stop(&informer).await;
-    }
+    assert_eq!(probe.take(), ["A(x@1, initial)", "synced", "U(x 1→8)"]);
+    leaks.stop(&informer).await;
 }
 
 /// The watch skips the delete between two incarnations.
 #[tokio::test(start_paused = true)]
 async fn a_new_incarnation_without_a_delete_of_the_old_one_is_a_missed_delete_and_an_add() {
     let watch = || Steps::new().modified(item_of_incarnation("x", 11, "u2")).stays_open();
-    let (received, _) = events_of_both_queues(|| source("10", &[("x", 1)], watch())).await;
+    let (received, _) = events_of(|| source("10", &[("x", 1)], watch())).await;
 
     assert_eq!(received, ["A(x@1, initial)", "synced", "T(x, last@1)", "A(x@11)"]);
 }
@@ -318,26 +325,25 @@ async fn a_new_incarnation_without_a_delete_of_the_old_one_is_a_missed_delete_an
 #[tokio::test(start_paused = true)]
 async fn a_delete_of_another_incarnation_is_a_missed_delete_of_the_cached_one() {
     let watch = || Steps::new().deleted(item_of_incarnation("x", 11, "u2")).stays_open();
-    let (received, cached) = events_of_both_queues(|| source("10", &[("x", 1)], watch())).await;
+    let (received, cached) = events_of(|| source("10", &[("x", 1)], watch())).await;
 
     assert_eq!(received, ["A(x@1, initial)", "synced", "T(x, last@1)"]);
     assert!(cached.is_empty());
 }
 
-/// Decision 8: the grouping queue delivers pending changes by object, the in-order queue in the server's order.
+/// P2: the changes are one batch with the initial list.
 #[tokio::test(start_paused = true)]
-async fn changes_of_one_batch_are_delivered_by_object_or_in_the_servers_order() {
+async fn changes_that_follow_the_initial_list_in_its_batch_are_delivered_in_the_servers_order() {
     let watch = || ScriptedWatch::new().added(item("b", 11)).modified(item("a", 12)).deleted(item("b", 13));
-    let [(grouped, _), (in_order, _)] = events_by_queue(|| source("10", &[("a", 1)], watch().stays_open())).await;
+    let (received, _) = events_of(|| source("10", &[("a", 1)], watch().stays_open())).await;
 
-    assert_eq!(grouped, ["A(a@1, initial)", "synced", "U(a 1→12)", "A(b@11)", "D(b@13)"]);
-    assert_eq!(in_order, ["A(a@1, initial)", "synced", "A(b@11)", "U(a 1→12)", "D(b@13)"]);
+    assert_eq!(received, ["A(a@1, initial)", "synced", "A(b@11)", "U(a 1→12)", "D(b@13)"]);
 }
 
 /// CT-13
 #[tokio::test(start_paused = true)]
 async fn an_object_that_a_list_contains_twice_is_one_object() {
-    let (received, cached) = events_of_both_queues(|| source("10", &[("a", 1), ("a", 2)], open_watch())).await;
+    let (received, cached) = events_of(|| source("10", &[("a", 1), ("a", 2)], open_watch())).await;
 
     assert_eq!(received, ["A(a@2, initial)", "synced"]);
     assert_eq!(cached, ["a@2"]);
@@ -353,7 +359,7 @@ async fn every_event_of_an_object_without_a_version_is_an_update() {
         source.on_watch(Steps::new().modified(unversioned()).stays_open());
         source
     };
-    let (received, _) = events_of_both_queues(make).await;
+    let (received, _) = events_of(make).await;
 
     assert_eq!(received, ["A(a@, initial)", "synced", "U(a →)"]);
 }
@@ -372,44 +378,40 @@ impl EventHandler<()> for CacheReader {
     }
 }
 
-/// P3, CT-09, CT-11, CT-17, HC-36
+/// P3, CT-09, CT-11, CT-17
 #[tokio::test(start_paused = true)]
 async fn the_cache_has_all_changes_of_a_batch_before_a_handler_receives_the_first_one() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let informer = informer_with(&source("10", &[("a", 1), ("b", 2), ("c", 3)], open_watch()), queue);
-        let reader = Arc::new(CacheReader { lister: informer.lister().into(), seen: Default::default() });
-        let registration = informer.add_handler(Arc::clone(&reader)).unwrap();
-        informer.start();
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("a", 1), ("b", 2), ("c", 3)], open_watch()));
+    let reader = Arc::new(CacheReader { lister: informer.lister().into(), seen: Default::default() });
+    let registration = informer.add_handler(Arc::clone(&reader)).unwrap();
+    informer.start();
 
-        registration.synced().await.unwrap();
+    registration.synced().await.unwrap();
 
-        let seen = reader.seen.lock().unwrap().clone();
-        assert_eq!(seen, ["a@1", "b@2", "c@3"].map(|object| format!("{object}: a@1 b@2 c@3 at 10")));
-        leaks.stop(&informer).await;
-    }
+    let seen = reader.seen.lock().unwrap().clone();
+    assert_eq!(seen, ["a@1", "b@2", "c@3"].map(|object| format!("{object}: a@1 b@2 c@3 at 10")));
+    leaks.stop(&informer).await;
 }
 
 /// CT-16, CT-22
 #[tokio::test(start_paused = true)]
 async fn the_cache_has_the_version_of_the_last_applied_event_or_bookmark() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let second = Duration::from_secs(1);
-        let watch = ScriptedWatch::new().wait(second).modified(item("a", 11)).wait(second).bookmark("15");
-        let watch = watch.wait(second).deleted(item("a", 17)).stays_open();
-        let informer = informer_with(&source("10", &[("a", 1)], watch), queue);
-        informer.start();
-        let mut versions = Vec::new();
-        for _ in 0..4 {
-            wait_until_idle().await;
-            versions.push(informer.lister().version().unwrap().to_string());
-            tokio::time::sleep(second).await;
-        }
-
-        assert_eq!(versions, ["10", "11", "15", "17"]);
-        leaks.stop(&informer).await;
+    let leaks = Leaks::watch();
+    let second = Duration::from_secs(1);
+    let watch = ScriptedWatch::new().wait(second).modified(item("a", 11)).wait(second).bookmark("15");
+    let watch = watch.wait(second).deleted(item("a", 17)).stays_open();
+    let informer = informer(&source("10", &[("a", 1)], watch));
+    informer.start();
+    let mut versions = Vec::new();
+    for _ in 0..4 {
+        wait_until_idle().await;
+        versions.push(informer.lister().version().unwrap().to_string());
+        tokio::time::sleep(second).await;
     }
+
+    assert_eq!(versions, ["10", "11", "15", "17"]);
+    leaks.stop(&informer).await;
 }
 
 /// CT-23, CT-24
@@ -502,7 +504,7 @@ async fn lazy_objects_reach_handlers_with_their_keys_and_labels() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_event_that_repeats_the_cached_state_is_not_delivered_and_replaces_nothing() {
     let watch = || Steps::new().modified(item("a", 10)).modified(item("a", 12)).stays_open();
-    let (received, _) = events_of_both_queues(|| source("10", &[("a", 10)], watch())).await;
+    let (received, _) = events_of(|| source("10", &[("a", 10)], watch())).await;
 
     // The probe checks that the old object of the update is the one that it received first.
     assert_eq!(received, ["A(a@10, initial)", "synced", "U(a 10→12)"]);
@@ -511,79 +513,72 @@ async fn a_watch_event_that_repeats_the_cached_state_is_not_delivered_and_replac
 /// P7: the handler receives nothing but the initial list before its end, even if later changes are in the same batch.
 #[tokio::test(start_paused = true)]
 async fn changes_in_the_batch_of_the_initial_list_are_delivered_after_synced() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let source = ScriptedSource::new();
-        let stream = ScriptedWatch::new().added(item("a", 5)).added(item("b", 6)).list_ends("10");
-        let stream = stream.added(item("c", 11)).modified(item("a", 12)).deleted(item("b", 13));
-        source.on_stream(stream.added(item("b", 14)).stays_open());
-        let informer = informer_with(&source, queue);
-        let probe = Probe::new();
-        informer.add_handler(probe.handler()).unwrap();
-        informer.start();
-        tokio::time::sleep(Duration::from_secs(10)).await;
+    let leaks = Leaks::watch();
+    let source = ScriptedSource::new();
+    let stream = ScriptedWatch::new().added(item("a", 5)).added(item("b", 6)).list_ends("10");
+    let stream = stream.added(item("c", 11)).modified(item("a", 12)).deleted(item("b", 13));
+    source.on_stream(stream.added(item("b", 14)).stays_open());
+    let informer = informer(&source);
+    let probe = Probe::new();
+    informer.add_handler(probe.handler()).unwrap();
+    informer.start();
+    tokio::time::sleep(Duration::from_secs(10)).await;
 
-        let mut received = probe.take();
-        received[..2].sort();
-        assert_eq!(received[..3], ["A(a@5, initial)", "A(b@6, initial)", "synced"]);
-        received[3..].sort();
-        assert_eq!(received[3..], ["A(b@14)", "A(c@11)", "D(b@13)", "U(a 5→12)"]);
-        leaks.stop(&informer).await;
-    }
+    let mut received = probe.take();
+    received[..2].sort();
+    assert_eq!(received[..3], ["A(a@5, initial)", "A(b@6, initial)", "synced"]);
+    received[3..].sort();
+    assert_eq!(received[3..], ["A(b@14)", "A(c@11)", "D(b@13)", "U(a 5→12)"]);
+    leaks.stop(&informer).await;
 }
 
 /// RE-21, RE-55: also for a streamed list in which one object changes and one is created again.
 #[tokio::test(start_paused = true)]
 async fn the_initial_list_is_delivered_in_the_servers_order() {
-    for queue in QUEUES {
-        let (listed, streamed) = (ScriptedSource::new(), ScriptedSource::new());
-        listed.on_list(list("10", &[("d", 1), ("b", 2), ("a", 3), ("c", 4)]));
-        let stream =
-            ["d", "gone", "b", "a"].iter().fold(ScriptedWatch::new(), |stream, name| stream.added(item(name, 1)));
-        let stream = stream.modified(item("d", 2)).deleted(item("gone", 2)).added(item("c", 3)).deleted(item("b", 4));
-        streamed.on_stream(stream.added(item("b", 5)).list_ends("10").stays_open());
-        for (source, order) in [(listed, ["d@1", "b@2", "a@3", "c@4"]), (streamed, ["d@2", "a@1", "c@3", "b@5"])] {
-            let leaks = Leaks::watch();
-            let (informer, probe) = (informer_with(&source, queue), Probe::new());
-            informer.add_handler(probe.handler()).unwrap();
-            informer.start();
-            tokio::time::sleep(Duration::from_millis(10)).await;
+    let (listed, streamed) = (ScriptedSource::new(), ScriptedSource::new());
+    listed.on_list(list("10", &[("d", 1), ("b", 2), ("a", 3), ("c", 4)]));
+    let stream = ["d", "gone", "b", "a"].iter().fold(ScriptedWatch::new(), |stream, name| stream.added(item(name, 1)));
+    let stream = stream.modified(item("d", 2)).deleted(item("gone", 2)).added(item("c", 3)).deleted(item("b", 4));
+    streamed.on_stream(stream.added(item("b", 5)).list_ends("10").stays_open());
+    for (source, order) in [(listed, ["d@1", "b@2", "a@3", "c@4"]), (streamed, ["d@2", "a@1", "c@3", "b@5"])] {
+        let leaks = Leaks::watch();
+        let (informer, probe) = (informer(&source), Probe::new());
+        informer.add_handler(probe.handler()).unwrap();
+        informer.start();
+        tokio::time::sleep(Duration::from_millis(10)).await;
 
-            let received: Vec<_> = probe.take().into_iter().take_while(|received| received != "synced").collect();
-            assert_eq!(received, order.map(|object| format!("A({object}, initial)")));
-            leaks.stop(&informer).await;
-        }
+        let received: Vec<_> = probe.take().into_iter().take_while(|received| received != "synced").collect();
+        assert_eq!(received, order.map(|object| format!("A({object}, initial)")));
+        leaks.stop(&informer).await;
     }
 }
 
 /// Of an unchanged relist, no object is decoded, indexed or replaced.
 #[tokio::test(start_paused = true)]
 async fn an_unchanged_object_of_a_relist_is_not_transformed_indexed_or_replaced() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let (transformed, indexed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (transforms, indexes) = (Arc::clone(&transformed), Arc::clone(&indexed));
-        let first = [("same", 2)];
-        let watch = ScriptedWatch::new().wait(Duration::from_secs(1));
-        let informer = informer_with(&relist(&first, watch, &first), |builder| {
-            queue(builder).transform(move |_| {
-                transforms.fetch_add(1, Ordering::SeqCst);
-                Ok::<_, std::convert::Infallible>(())
-            })
-        });
-        let values = move |_: &Cached<()>| {
-            indexes.fetch_add(1, Ordering::SeqCst);
-            None::<String>
-        };
-        informer.add_index("count", values).unwrap();
-        informer.start();
-        informer.synced().await.unwrap();
-        let before = informer.lister().list();
+    let leaks = Leaks::watch();
+    let (transformed, indexed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (transforms, indexes) = (Arc::clone(&transformed), Arc::clone(&indexed));
+    let first = [("same", 2)];
+    let watch = ScriptedWatch::new().wait(Duration::from_secs(1));
+    let informer = informer_with(&relist(&first, watch, &first), |builder| {
+        builder.transform(move |_| {
+            transforms.fetch_add(1, Ordering::SeqCst);
+            Ok::<_, std::convert::Infallible>(())
+        })
+    });
+    let values = move |_: &Cached<()>| {
+        indexes.fetch_add(1, Ordering::SeqCst);
+        None::<String>
+    };
+    informer.add_index("count", values).unwrap();
+    informer.start();
+    informer.synced().await.unwrap();
+    let before = informer.lister().list();
 
-        informer.caught_up_to(&"20".into(), Duration::from_secs(100)).await.unwrap();
+    informer.caught_up_to(&"20".into(), Duration::from_secs(100)).await.unwrap();
 
-        assert!(Cached::ptr_eq(&before[0], &informer.lister().list()[0]));
-        assert_eq!((transformed.load(Ordering::SeqCst), indexed.load(Ordering::SeqCst)), (1, 1));
-        leaks.stop(&informer).await;
-    }
+    assert!(Cached::ptr_eq(&before[0], &informer.lister().list()[0]));
+    assert_eq!((transformed.load(Ordering::SeqCst), indexed.load(Ordering::SeqCst)), (1, 1));
+    leaks.stop(&informer).await;
 }

@@ -373,7 +373,6 @@ struct Figures {
 
 #[derive(Clone, Copy, Debug)]
 struct RunSettings {
-    is_in_order: bool,
     streams: bool,
     recreated_as_update: bool,
     distrusts_versions: bool,
@@ -580,9 +579,6 @@ async fn run_once<O: Texted>(run: RunSettings, random: &mut fastrand::Rng, figur
         let reflector = reflector.backoff(backoff);
         if run.streams { reflector } else { reflector.without_streaming() }
     });
-    if run.is_in_order {
-        builder = builder.in_order();
-    }
     if run.recreated_as_update {
         builder = builder.recreated_as_update();
     }
@@ -712,7 +708,6 @@ async fn run_many<O: Texted>(runs: usize) {
         fastrand::seed(seed);
         let mut random = fastrand::Rng::with_seed(seed);
         let run = RunSettings {
-            is_in_order: random.bool(),
             streams: random.bool(),
             recreated_as_update: random.u32(0..5) == 0,
             distrusts_versions: random.u32(0..5) == 0,

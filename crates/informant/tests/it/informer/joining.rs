@@ -7,32 +7,28 @@ use std::{
 
 use informant::{Cached, Handler, Registration, SharedInformer, informer::AddHandlerError, listwatch::ScriptedWatch};
 
-use crate::support::informers::{
-    Leaks, Probe, QUEUES, informer, informer_with, item, open_watch, source, wait_until_idle,
-};
+use crate::support::informers::{Leaks, Probe, informer, item, open_watch, source, wait_until_idle};
 
 /// SI-07, SI-08, SI-09
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_joins_late_receives_the_cached_objects_and_then_every_change() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let watch = ScriptedWatch::new().added(item("c", 11)).wait(Duration::from_secs(10)).modified(item("a", 12));
-        let informer = informer_with(&source("10", &[("a", 1), ("b", 2)], watch.stays_open()), queue);
-        informer.start();
-        tokio::time::sleep(Duration::from_secs(5)).await;
+    let leaks = Leaks::watch();
+    let watch = ScriptedWatch::new().added(item("c", 11)).wait(Duration::from_secs(10)).modified(item("a", 12));
+    let informer = informer(&source("10", &[("a", 1), ("b", 2)], watch.stays_open()));
+    informer.start();
+    tokio::time::sleep(Duration::from_secs(5)).await;
 
-        let probe = Probe::new();
-        let registration = informer.add_handler(probe.handler()).unwrap();
-        assert!(!registration.is_synced(), "the handler has received nothing yet");
-        assert_eq!(registration.backlog(), 4, "three adds and the end of the initial list");
-        registration.synced().await.unwrap();
+    let probe = Probe::new();
+    let registration = informer.add_handler(probe.handler()).unwrap();
+    assert!(!registration.is_synced(), "the handler has received nothing yet");
+    assert_eq!(registration.backlog(), 4, "three adds and the end of the initial list");
+    registration.synced().await.unwrap();
 
-        let mut received = probe.take();
-        received[..3].sort();
-        assert_eq!(received, ["A(a@1, initial)", "A(b@2, initial)", "A(c@11, initial)", "synced"]);
-        probe.until("U(a 1→12)").await;
-        leaks.stop(&informer).await;
-    }
+    let mut received = probe.take();
+    received[..3].sort();
+    assert_eq!(received, ["A(a@1, initial)", "A(b@2, initial)", "A(c@11, initial)", "synced"]);
+    probe.until("U(a 1→12)").await;
+    leaks.stop(&informer).await;
 }
 
 /// SI-04, SI-05
@@ -60,39 +56,37 @@ async fn an_informer_is_synced_before_its_handlers_receive_synced() {
 /// SI-07, SI-11: handlers join at many moments while objects change, and each receives every change once.
 #[tokio::test(start_paused = true)]
 async fn handlers_that_join_at_any_moment_receive_every_change_once() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let mut watch = ScriptedWatch::new();
-        for version in 11..200 {
-            let name = format!("o{}", version % 7);
-            watch = match version % 5 {
-                0 => watch.deleted(item(&name, version)),
-                _ => watch.modified(item(&name, version)),
-            };
-            if version % 3 == 0 {
-                watch = watch.wait(Duration::from_millis(1));
-            }
+    let leaks = Leaks::watch();
+    let mut watch = ScriptedWatch::new();
+    for version in 11..200 {
+        let name = format!("o{}", version % 7);
+        watch = match version % 5 {
+            0 => watch.deleted(item(&name, version)),
+            _ => watch.modified(item(&name, version)),
+        };
+        if version % 3 == 0 {
+            watch = watch.wait(Duration::from_millis(1));
         }
-        let informer = informer_with(&source("10", &[("o1", 1), ("o2", 2)], watch.stays_open()), queue);
-        informer.start();
-        let mut probes = Vec::new();
-        for _ in 0..100 {
-            let probe = Probe::new();
-            informer.add_handler(probe.handler()).unwrap();
-            probes.push(probe);
-            tokio::time::sleep(Duration::from_micros(700)).await;
-            tokio::task::yield_now().await;
-        }
-        tokio::time::sleep(Duration::from_secs(1)).await;
-
-        let expected = crate::support::informers::cached(&informer);
-        for probe in probes {
-            // The probe's known objects are the sum of its events, and the probe fails if an event does not fit the earlier ones.
-            assert_eq!(probe.known(), expected);
-            assert_eq!(probe.lines().iter().filter(|line| *line == "synced").count(), 1);
-        }
-        leaks.stop(&informer).await;
     }
+    let informer = informer(&source("10", &[("o1", 1), ("o2", 2)], watch.stays_open()));
+    informer.start();
+    let mut probes = Vec::new();
+    for _ in 0..100 {
+        let probe = Probe::new();
+        informer.add_handler(probe.handler()).unwrap();
+        probes.push(probe);
+        tokio::time::sleep(Duration::from_micros(700)).await;
+        tokio::task::yield_now().await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+
+    let expected = crate::support::informers::cached(&informer);
+    for probe in probes {
+        // The probe's known objects are the sum of its events, and the probe fails if an event does not fit the earlier ones.
+        assert_eq!(probe.known(), expected);
+        assert_eq!(probe.lines().iter().filter(|line| *line == "synced").count(), 1);
+    }
+    leaks.stop(&informer).await;
 }
 
 /// SI-32

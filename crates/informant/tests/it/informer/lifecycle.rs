@@ -19,8 +19,8 @@ use informant::{
 use crate::support::{
     Logs,
     informers::{
-        Leaks, Probe, QUEUES, add_stuck_handler, informer, informer_with, item, open_watch, show_error, sleep_seconds,
-        source, wait_until, wait_until_idle,
+        Leaks, Probe, add_stuck_handler, informer, item, open_watch, show_error, sleep_seconds, source, wait_until,
+        wait_until_idle,
     },
     poll_once,
 };
@@ -331,48 +331,46 @@ fn an_informer_whose_runtime_ends_is_stopped_and_its_handlers_are_removed() {
 /// CT-01, CT-02, HC-29 (e): the current batch is applied, and no other is taken.
 #[tokio::test]
 async fn stop_waits_for_a_blocked_index_function_and_takes_no_other_batch() {
-    for queue in QUEUES {
-        let watch = ScriptedWatch::new().wait(Duration::from_millis(1)).added(item("b", 11)).stays_open();
-        let (open, gate) = std::sync::mpsc::channel::<()>();
-        let (gate, indexed) = (Mutex::new(gate), Arc::new(Mutex::new(Vec::new())));
-        let source = source("10", &[("a", 1)], watch);
-        let informer = informer_with(&source, queue);
-        let seen = Arc::clone(&indexed);
-        informer
-            .add_index("gate", move |object: &Cached<()>| {
-                seen.lock().unwrap().push(object.key().to_string());
-                let _ = gate.lock().unwrap().recv();
-                None::<String>
-            })
-            .unwrap();
-        let probe = Probe::new();
-        informer.add_handler(probe.handler()).unwrap();
-        // The informer has a runtime of its own, because an index function blocks its thread.
-        let running = informer.clone();
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async {
-                running.start();
-                running.synced().await.unwrap_or_default();
-                running.stop().await.unwrap();
-                assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
-            });
+    let watch = ScriptedWatch::new().wait(Duration::from_millis(1)).added(item("b", 11)).stays_open();
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let (gate, indexed) = (Mutex::new(gate), Arc::new(Mutex::new(Vec::new())));
+    let source = source("10", &[("a", 1)], watch);
+    let informer = informer(&source);
+    let seen = Arc::clone(&indexed);
+    informer
+        .add_index("gate", move |object: &Cached<()>| {
+            seen.lock().unwrap().push(object.key().to_string());
+            let _ = gate.lock().unwrap().recv();
+            None::<String>
+        })
+        .unwrap();
+    let probe = Probe::new();
+    informer.add_handler(probe.handler()).unwrap();
+    // The informer has a runtime of its own, because an index function blocks its thread.
+    let running = informer.clone();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            running.start();
+            running.synced().await.unwrap_or_default();
+            running.stop().await.unwrap();
+            assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
         });
-        wait_until(|| !indexed.lock().unwrap().is_empty()).await;
-        let stopping = informer.clone();
-        let stopping = tokio::spawn(async move { stopping.stop().await });
-        wait_until(|| informer.state() == InformerState::Stopping).await;
-        let error = informer.stop_within(Duration::from_millis(20)).await.unwrap_err().to_string();
-        assert!(error.ends_with("an index function or a callback of the reflector is still running"), "{error}");
-        assert!(!stopping.is_finished());
+    });
+    wait_until(|| !indexed.lock().unwrap().is_empty()).await;
+    let stopping = informer.clone();
+    let stopping = tokio::spawn(async move { stopping.stop().await });
+    wait_until(|| informer.state() == InformerState::Stopping).await;
+    let error = informer.stop_within(Duration::from_millis(20)).await.unwrap_err().to_string();
+    assert!(error.ends_with("an index function or a callback of the reflector is still running"), "{error}");
+    assert!(!stopping.is_finished());
 
-        drop(open);
-        stopping.await.unwrap().unwrap();
-        thread.join().unwrap();
+    drop(open);
+    stopping.await.unwrap().unwrap();
+    thread.join().unwrap();
 
-        assert_eq!(*indexed.lock().unwrap(), ["a"], "no other batch was taken");
-        assert_eq!(source.open_watches(), 0);
-    }
+    assert_eq!(*indexed.lock().unwrap(), ["a"], "no other batch was taken");
+    assert_eq!(source.open_watches(), 0);
 }
 
 /// A source that panics.

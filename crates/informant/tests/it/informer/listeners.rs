@@ -18,8 +18,7 @@ use tokio::time::Instant;
 use crate::support::{
     Logs, Tracked,
     informers::{
-        Leaks, Probe, ProbeHandler, QUEUES, informer, informer_with, item, open_watch, sleep_seconds, source,
-        wait_until,
+        Leaks, Probe, ProbeHandler, informer, informer_with, item, open_watch, sleep_seconds, source, wait_until,
     },
 };
 
@@ -48,35 +47,30 @@ impl EventHandler<()> for Fragile {
 /// HC-18, PL-07, PL-08, CT-05 (differs from client-go), P8
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_panics_continues_a_second_later_becomes_synced_and_affects_no_other_handler() {
-    for queue in QUEUES {
-        let logs = Logs::capture();
-        let leaks = Leaks::watch();
-        let informer = informer_with(&source("10", &[("bad", 1), ("good", 2)], open_watch()), queue);
-        let (fragile, sound) = (Probe::new(), Probe::new());
-        let shaken = informer.add_handler(Fragile { probe: fragile.handler() }).unwrap();
-        let calm = informer.add_handler(sound.handler()).unwrap();
-        let start = Instant::now();
-        informer.start();
+    let logs = Logs::capture();
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("bad", 1), ("good", 2)], open_watch()));
+    let (fragile, sound) = (Probe::new(), Probe::new());
+    let shaken = informer.add_handler(Fragile { probe: fragile.handler() }).unwrap();
+    let calm = informer.add_handler(sound.handler()).unwrap();
+    let start = Instant::now();
+    informer.start();
 
-        calm.synced().await.unwrap();
-        assert!(start.elapsed() < Duration::from_millis(500) && !shaken.is_synced());
-        shaken.synced().await.unwrap();
+    calm.synced().await.unwrap();
+    assert!(start.elapsed() < Duration::from_millis(500) && !shaken.is_synced());
+    shaken.synced().await.unwrap();
 
-        let received = fragile.times(start);
-        let lines: Vec<_> = received.iter().map(|(_, line)| line.as_str()).collect();
-        assert_eq!(lines, ["A(bad@1, initial)", "A(good@2, initial)", "synced"]);
-        assert!(received[1].0 - received[0].0 >= 1000, "a second later: {received:?}");
-        let log = logs.take();
-        assert_eq!(log.matches("a handler panicked").count(), 1, "{log}");
-        assert!(
-            log.contains("handler=\"fragile\"") && log.contains("key=\"bad\"") && log.contains("it is bad"),
-            "{log}"
-        );
-        let status = shaken.status();
-        assert_eq!((status.panics, status.delivered, status.backlog), (1, 3, 0));
-        assert!(informer.is_synced());
-        leaks.stop(&informer).await;
-    }
+    let received = fragile.times(start);
+    let lines: Vec<_> = received.iter().map(|(_, line)| line.as_str()).collect();
+    assert_eq!(lines, ["A(bad@1, initial)", "A(good@2, initial)", "synced"]);
+    assert!(received[1].0 - received[0].0 >= 1000, "a second later: {received:?}");
+    let log = logs.take();
+    assert_eq!(log.matches("a handler panicked").count(), 1, "{log}");
+    assert!(log.contains("handler=\"fragile\"") && log.contains("key=\"bad\"") && log.contains("it is bad"), "{log}");
+    let status = shaken.status();
+    assert_eq!((status.panics, status.delivered, status.backlog), (1, 3, 0));
+    assert!(informer.is_synced());
+    leaks.stop(&informer).await;
 }
 
 /// HC-18
@@ -121,43 +115,41 @@ async fn a_handler_that_pauses_after_a_panic_is_stopped_at_once() {
 #[tokio::test]
 async fn a_slow_handler_delays_neither_the_cache_nor_other_handlers_and_receives_all_events_in_order() {
     const EVENTS: u64 = 5000;
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let mut watch = ScriptedWatch::new();
-        for version in 11..11 + EVENTS {
-            watch = watch.modified(item(&format!("o{}", version % 50), version));
-        }
-        let informer = informer_with(&source("10", &[], watch.stays_open()), queue);
-        let (gate, wait) = std::sync::mpsc::channel::<()>();
-        let (wait, slow, quick) = (Mutex::new(wait), Probe::new(), Probe::new());
-        let writing = slow.handler();
-        let slow_one = Handler::<()>::new()
-            .on_add({
-                let writing = writing.clone();
-                move |object, origin| {
-                    // Waits until the test drops the sender.
-                    let _ = wait.lock().unwrap().recv();
-                    writing.on_add(object, origin);
-                }
-            })
-            .on_update(move |old, new| writing.on_update(old, new));
-        let slow_one = informer.subscribe().blocking_handler(slow_one).unwrap();
-        informer.add_handler(quick.handler()).unwrap();
-        informer.start();
-
-        quick.until_lines(|lines| lines.len() > EVENTS as usize).await;
-        assert_eq!(informer.lister().len(), 50);
-        assert_eq!(informer.last_version(), Some((10 + EVENTS).to_string().as_str().into()));
-        assert_eq!(slow.lines().len(), 0);
-        assert!(slow_one.backlog() >= EVENTS as usize - 1, "{}", slow_one.backlog());
-
-        drop(gate);
-        slow.until_lines(|lines| lines.len() == EVENTS as usize).await;
-        let mut received = quick.lines();
-        received.retain(|line| line != "synced");
-        assert!(slow.lines() == received, "the same events in the same order");
-        leaks.stop(&informer).await;
+    let leaks = Leaks::watch();
+    let mut watch = ScriptedWatch::new();
+    for version in 11..11 + EVENTS {
+        watch = watch.modified(item(&format!("o{}", version % 50), version));
     }
+    let informer = informer(&source("10", &[], watch.stays_open()));
+    let (gate, wait) = std::sync::mpsc::channel::<()>();
+    let (wait, slow, quick) = (Mutex::new(wait), Probe::new(), Probe::new());
+    let writing = slow.handler();
+    let slow_one = Handler::<()>::new()
+        .on_add({
+            let writing = writing.clone();
+            move |object, origin| {
+                // Waits until the test drops the sender.
+                let _ = wait.lock().unwrap().recv();
+                writing.on_add(object, origin);
+            }
+        })
+        .on_update(move |old, new| writing.on_update(old, new));
+    let slow_one = informer.subscribe().blocking_handler(slow_one).unwrap();
+    informer.add_handler(quick.handler()).unwrap();
+    informer.start();
+
+    quick.until_lines(|lines| lines.len() > EVENTS as usize).await;
+    assert_eq!(informer.lister().len(), 50);
+    assert_eq!(informer.last_version(), Some((10 + EVENTS).to_string().as_str().into()));
+    assert_eq!(slow.lines().len(), 0);
+    assert!(slow_one.backlog() >= EVENTS as usize - 1, "{}", slow_one.backlog());
+
+    drop(gate);
+    slow.until_lines(|lines| lines.len() == EVENTS as usize).await;
+    let mut received = quick.lines();
+    received.retain(|line| line != "synced");
+    assert!(slow.lines() == received, "the same events in the same order");
+    leaks.stop(&informer).await;
 }
 
 /// PL-09
@@ -260,29 +252,27 @@ fn many_updates_of<O>(events: u64, objects: u64, item: impl Fn(&str, u64) -> Ite
 /// a stream that is not read.
 #[tokio::test(start_paused = true)]
 async fn coalesced_events_of_a_slow_stream_add_up_to_the_cache() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let informer = informer_with(&source("10", &[("o1", 1)], many_updates(5000, 20)), queue);
-        let mut coalescing = informer.subscribe().coalesce_above(100).stream().unwrap();
-        let keeping = informer.subscribe().stream().unwrap();
-        informer.start();
-        sleep_seconds(60.0).await;
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("o1", 1)], many_updates(5000, 20)));
+    let mut coalescing = informer.subscribe().coalesce_above(100).stream().unwrap();
+    let keeping = informer.subscribe().stream().unwrap();
+    informer.start();
+    sleep_seconds(60.0).await;
 
-        let backlog = coalescing.registration().backlog();
-        assert!(backlog <= 100, "{backlog}");
-        assert!(keeping.registration().backlog() >= 5000);
-        let probe = Probe::new();
-        for _ in 0..backlog {
-            probe.receive(&coalescing.next().await.unwrap());
-        }
-        let mut known = probe.known();
-        known.sort();
-        assert_eq!(known, crate::support::informers::cached(&informer));
-        let status = coalescing.registration().status();
-        assert!(status.coalesced + status.delivered >= 5002, "{status:?}");
-        drop((coalescing, keeping));
-        leaks.stop(&informer).await;
+    let backlog = coalescing.registration().backlog();
+    assert!(backlog <= 100, "{backlog}");
+    assert!(keeping.registration().backlog() >= 5000);
+    let probe = Probe::new();
+    for _ in 0..backlog {
+        probe.receive(&coalescing.next().await.unwrap());
     }
+    let mut known = probe.known();
+    known.sort();
+    assert_eq!(known, crate::support::informers::cached(&informer));
+    let status = coalescing.registration().status();
+    assert!(status.coalesced + status.delivered >= 5002, "{status:?}");
+    drop((coalescing, keeping));
+    leaks.stop(&informer).await;
 }
 
 /// Decision 10: below the bound no event is coalesced.

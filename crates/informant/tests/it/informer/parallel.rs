@@ -13,9 +13,7 @@ use informant::{
 };
 use tokio::time::timeout;
 
-use crate::support::informers::{
-    Leaks, Probe, ProbeHandler, QUEUES, cached, informer, informer_with, item, open_watch, source,
-};
+use crate::support::informers::{Leaks, Probe, ProbeHandler, cached, informer, item, open_watch, source};
 
 /// A watch that creates, changes and deletes objects with few delays.
 fn fast_changes(events: u64) -> ScriptedWatch<()> {
@@ -43,78 +41,76 @@ async fn read(mut stream: EventStream<()>, probe: ProbeHandler<()>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn on_many_threads_the_events_of_each_handler_add_up_to_the_cache() {
     const EVENTS: u64 = 5000;
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let informer = informer_with(&source("10", &[("o1", 1)], fast_changes(EVENTS)), queue);
-        let is_over = Arc::new(AtomicBool::new(false));
-        let join = |number: usize, informer: &SharedInformer<()>| -> (Probe<()>, Registration) {
-            let probe = Probe::new();
-            let subscribe: Subscribe<'_, ()> = informer.subscribe();
-            let subscribe = if number.is_multiple_of(2) { subscribe.coalesce_above(number % 50) } else { subscribe };
-            let registration = match number % 3 {
-                0 => subscribe.handler(probe.handler()).unwrap(),
-                1 => subscribe.blocking_handler(probe.handler()).unwrap(),
-                _ => {
-                    let stream = subscribe.stream().unwrap();
-                    let registration = stream.registration().clone();
-                    tokio::spawn(read(stream, probe.handler()));
-                    registration
-                }
-            };
-            (probe, registration)
+    let leaks = Leaks::watch();
+    let informer = informer(&source("10", &[("o1", 1)], fast_changes(EVENTS)));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let join = |number: usize, informer: &SharedInformer<()>| -> (Probe<()>, Registration) {
+        let probe = Probe::new();
+        let subscribe: Subscribe<'_, ()> = informer.subscribe();
+        let subscribe = if number.is_multiple_of(2) { subscribe.coalesce_above(number % 50) } else { subscribe };
+        let registration = match number % 3 {
+            0 => subscribe.handler(probe.handler()).unwrap(),
+            1 => subscribe.blocking_handler(probe.handler()).unwrap(),
+            _ => {
+                let stream = subscribe.stream().unwrap();
+                let registration = stream.registration().clone();
+                tokio::spawn(read(stream, probe.handler()));
+                registration
+            }
         };
-        let mut stayed = vec![join(0, &informer), join(1, &informer), join(2, &informer)];
-        informer.start();
-        let mut tasks = Vec::new();
-        for task in 0..4 {
-            let (informer, is_over) = (informer.clone(), Arc::clone(&is_over));
-            tasks.push(tokio::spawn(async move {
-                let mut stayed = Vec::new();
-                for number in task.. {
-                    if is_over.load(Ordering::SeqCst) {
-                        break;
-                    }
-                    let (probe, registration) = join(number, &informer);
-                    // The sleep is real, as the threads are: it lets events arrive before the handler leaves.
-                    tokio::time::sleep(Duration::from_micros(200)).await;
-                    match number % 5 {
-                        0 => stayed.push((probe, registration)),
-                        1 => registration.remove(),
-                        _ => {
-                            registration.stop().await.unwrap();
-                            let received = probe.lines().len();
-                            tokio::task::yield_now().await;
-                            // The reader of a stream may be about to record one more event.
-                            assert!(probe.lines().len() <= received + usize::from(number % 3 == 2), "P9");
-                            assert_eq!(registration.status().panics, 0);
-                        }
+        (probe, registration)
+    };
+    let mut stayed = vec![join(0, &informer), join(1, &informer), join(2, &informer)];
+    informer.start();
+    let mut tasks = Vec::new();
+    for task in 0..4 {
+        let (informer, is_over) = (informer.clone(), Arc::clone(&is_over));
+        tasks.push(tokio::spawn(async move {
+            let mut stayed = Vec::new();
+            for number in task.. {
+                if is_over.load(Ordering::SeqCst) {
+                    break;
+                }
+                let (probe, registration) = join(number, &informer);
+                // The sleep is real, as the threads are: it lets events arrive before the handler leaves.
+                tokio::time::sleep(Duration::from_micros(200)).await;
+                match number % 5 {
+                    0 => stayed.push((probe, registration)),
+                    1 => registration.remove(),
+                    _ => {
+                        registration.stop().await.unwrap();
+                        let received = probe.lines().len();
+                        tokio::task::yield_now().await;
+                        // The reader of a stream may be about to record one more event.
+                        assert!(probe.lines().len() <= received + usize::from(number % 3 == 2), "P9");
+                        assert_eq!(registration.status().panics, 0);
                     }
                 }
-                stayed
-            }));
-        }
-        let last = ResourceVersion::new((10 + EVENTS).to_string());
-        informer.caught_up_to(&last, Duration::from_secs(120)).await.unwrap();
-        is_over.store(true, Ordering::SeqCst);
-        for task in tasks {
-            stayed.extend(task.await.unwrap());
-        }
-        assert!(stayed.len() > 3, "some handlers joined while objects changed");
-        let expected = cached(&informer);
-        for (probe, registration) in &stayed {
-            registration.synced().await.unwrap();
-            // The time limit only turns a hang into a failure.
-            let caught_up = timeout(Duration::from_secs(120), registration.caught_up_to(&last)).await;
-            assert!(matches!(caught_up, Ok(Ok(()))), "{registration:?}: {caught_up:?}");
-            let mut known = probe.known();
-            known.sort();
-            assert_eq!(known, expected, "{registration:?}");
-            assert_eq!(registration.backlog(), 0);
-            assert_eq!(registration.status().panics, 0, "no handler panicked");
-        }
-        informer.stop().await.unwrap();
-        leaks.check_soon().await;
+            }
+            stayed
+        }));
     }
+    let last = ResourceVersion::new((10 + EVENTS).to_string());
+    informer.caught_up_to(&last, Duration::from_secs(120)).await.unwrap();
+    is_over.store(true, Ordering::SeqCst);
+    for task in tasks {
+        stayed.extend(task.await.unwrap());
+    }
+    assert!(stayed.len() > 3, "some handlers joined while objects changed");
+    let expected = cached(&informer);
+    for (probe, registration) in &stayed {
+        registration.synced().await.unwrap();
+        // The time limit only turns a hang into a failure.
+        let caught_up = timeout(Duration::from_secs(120), registration.caught_up_to(&last)).await;
+        assert!(matches!(caught_up, Ok(Ok(()))), "{registration:?}: {caught_up:?}");
+        let mut known = probe.known();
+        known.sort();
+        assert_eq!(known, expected, "{registration:?}");
+        assert_eq!(registration.backlog(), 0);
+        assert_eq!(registration.status().panics, 0, "no handler panicked");
+    }
+    informer.stop().await.unwrap();
+    leaks.check_soon().await;
 }
 
 /// The futures of the public API can be awaited in a spawned task.

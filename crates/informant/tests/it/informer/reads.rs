@@ -20,7 +20,7 @@ use crate::{
     reflector::kube_source::config_maps,
     support::{
         informers::{
-            Leaks, QUEUES, connection_refused, informer, informer_with, item, item_of_incarnation, list, one_thread,
+            Leaks, connection_refused, informer, informer_with, item, item_of_incarnation, list, one_thread,
             open_watch, show_error, source, status_error, wait_until, wait_until_idle,
         },
         reflector::{config_map, server_at_10},
@@ -37,80 +37,68 @@ fn identity(name: &str, version: &str, uid: &str) -> Identity {
 /// Decision 13
 #[tokio::test(start_paused = true)]
 async fn caught_up_to_returns_when_all_changes_up_to_the_version_are_in_the_cache() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let watch = ScriptedWatch::new().wait(SECOND).added(item("a", 15)).wait(SECOND).bookmark("20").stays_open();
-        let informer = informer_with(&source("10", &[], watch), queue);
-        informer.start();
+    let leaks = Leaks::watch();
+    let watch = ScriptedWatch::new().wait(SECOND).added(item("a", 15)).wait(SECOND).bookmark("20").stays_open();
+    let informer = informer(&source("10", &[], watch));
+    informer.start();
 
-        informer.caught_up_to(&"7".into(), LONG).await.unwrap();
-        assert_eq!(informer.lister().version(), Some("10".into()));
-        informer.caught_up_to(&"12".into(), LONG).await.unwrap();
-        assert_eq!(informer.lister().version(), Some("15".into()));
-        informer.caught_up_to(&"20".into(), LONG).await.unwrap();
+    informer.caught_up_to(&"7".into(), LONG).await.unwrap();
+    assert_eq!(informer.lister().version(), Some("10".into()));
+    informer.caught_up_to(&"12".into(), LONG).await.unwrap();
+    assert_eq!(informer.lister().version(), Some("15".into()));
+    informer.caught_up_to(&"20".into(), LONG).await.unwrap();
 
-        let error = informer.caught_up_to(&"21".into(), SECOND).await.unwrap_err();
-        assert_eq!(error.to_string(), "informer things has not seen version 21 within 1s; its cache is at version 20");
-        leaks.stop(&informer).await;
-        let error = informer.caught_up_to(&"21".into(), LONG).await.unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "informer things has stopped and will not see version 21; its cache stays at version 20"
-        );
-        informer.caught_up_to(&"20".into(), LONG).await.unwrap();
-    }
+    let error = informer.caught_up_to(&"21".into(), SECOND).await.unwrap_err();
+    assert_eq!(error.to_string(), "informer things has not seen version 21 within 1s; its cache is at version 20");
+    leaks.stop(&informer).await;
+    let error = informer.caught_up_to(&"21".into(), LONG).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "informer things has stopped and will not see version 21; its cache stays at version 20"
+    );
+    informer.caught_up_to(&"20".into(), LONG).await.unwrap();
 }
 
 /// Decision 13
 #[tokio::test(start_paused = true)]
 async fn wait_for_returns_the_object_or_none_if_it_was_deleted_meanwhile() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let watch = ScriptedWatch::new().wait(SECOND).added(item("a", 15)).wait(SECOND);
-        let watch = watch.added(item("b", 16)).deleted(item("b", 17)).stays_open();
-        let informer = informer_with(&source("10", &[], watch), queue);
-        informer.start();
-        let (a, b) = (Key::cluster_scoped("a"), Key::cluster_scoped("b"));
+    let leaks = Leaks::watch();
+    let watch = ScriptedWatch::new().wait(SECOND).added(item("a", 15)).wait(SECOND);
+    let watch = watch.added(item("b", 16)).deleted(item("b", 17)).stays_open();
+    let informer = informer(&source("10", &[], watch));
+    informer.start();
+    let (a, b) = (Key::cluster_scoped("a"), Key::cluster_scoped("b"));
 
-        let found = informer.wait_for(&a, &"15".into(), LONG).await.unwrap();
-        assert_eq!(format!("{:?}", found.unwrap()), "a@15");
-        let found = informer.wait_for(&a, &"12".into(), LONG).await.unwrap();
-        assert_eq!(format!("{:?}", found.unwrap()), "a@15", "a newer version ends the wait too");
-        assert!(informer.wait_for(&b, &"16".into(), LONG).await.unwrap().is_none());
+    let found = informer.wait_for(&a, &"15".into(), LONG).await.unwrap();
+    assert_eq!(format!("{:?}", found.unwrap()), "a@15");
+    let found = informer.wait_for(&a, &"12".into(), LONG).await.unwrap();
+    assert_eq!(format!("{:?}", found.unwrap()), "a@15", "a newer version ends the wait too");
+    assert!(informer.wait_for(&b, &"16".into(), LONG).await.unwrap().is_none());
 
-        let error = informer.wait_for(&a, &"30".into(), SECOND).await.unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "informer things has not seen a at version 30 within 1s; its cache is at version 17"
-        );
-        leaks.stop(&informer).await;
-    }
+    let error = informer.wait_for(&a, &"30".into(), SECOND).await.unwrap_err();
+    assert_eq!(error.to_string(), "informer things has not seen a at version 30 within 1s; its cache is at version 17");
+    leaks.stop(&informer).await;
 }
 
 /// Decision 13
 #[tokio::test(start_paused = true)]
 async fn wait_until_gone_returns_when_that_incarnation_is_not_in_the_cache_any_more() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let watch = ScriptedWatch::new()
-            .wait(SECOND)
-            .deleted(item("a", 15))
-            .added(item_of_incarnation("a", 16, "u2"))
-            .stays_open();
-        let informer = informer_with(&source("10", &[("a", 1)], watch), queue);
-        informer.start();
-        informer.synced().await.unwrap();
+    let leaks = Leaks::watch();
+    let watch =
+        ScriptedWatch::new().wait(SECOND).deleted(item("a", 15)).added(item_of_incarnation("a", 16, "u2")).stays_open();
+    let informer = informer(&source("10", &[("a", 1)], watch));
+    informer.start();
+    informer.synced().await.unwrap();
 
-        let error = informer.wait_until_gone(&identity("a", "1", "u1"), SECOND / 2).await.unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "informer things has not seen the deletion of a within 500ms; its cache is at version 10"
-        );
-        informer.wait_until_gone(&identity("a", "1", "u1"), LONG).await.unwrap();
-        assert_eq!(informer.lister().list()[0].uid(), &"u2".into(), "the next incarnation is cached");
-        assert!(informer.wait_until_gone(&identity("a", "16", "u2"), SECOND).await.is_err());
-        leaks.stop(&informer).await;
-    }
+    let error = informer.wait_until_gone(&identity("a", "1", "u1"), SECOND / 2).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "informer things has not seen the deletion of a within 500ms; its cache is at version 10"
+    );
+    informer.wait_until_gone(&identity("a", "1", "u1"), LONG).await.unwrap();
+    assert_eq!(informer.lister().list()[0].uid(), &"u2".into(), "the next incarnation is cached");
+    assert!(informer.wait_until_gone(&identity("a", "16", "u2"), SECOND).await.is_err());
+    leaks.stop(&informer).await;
 }
 
 /// A cache that has not reached the object's version cannot prove that the object is gone.
@@ -147,35 +135,33 @@ async fn waits_for_versions_that_cannot_be_compared_are_an_error() {
 /// Decision 13: the server's storage was restored from a backup.
 #[tokio::test(start_paused = true)]
 async fn a_history_change_fails_waits_and_updates_every_object() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let source = ScriptedSource::new();
-        source.on_list(list("100", &[("a", 90), ("same", 5)]));
-        source.on_watch(ScriptedWatch::new().wait(SECOND).breaks(status_error(410, "Expired")));
-        // The list is older than the cache: the reflector lists again, and then accepts it.
-        source.on_list(list("50", &[("a", 40), ("same", 5)]));
-        source.on_list(list("50", &[("a", 40), ("same", 5)]));
-        // The reflector lists once more without reusing cached objects.
-        source.on_list(list("50", &[("a", 40), ("same", 5)]));
-        source.on_watch(ScriptedWatch::new().wait(SECOND).modified(item("a", 200)).stays_open());
-        let informer = informer_with(&source, |builder| queue(builder).on_error(|_| {}));
-        let probe = crate::support::informers::Probe::of_changing_history();
-        informer.add_handler(probe.handler()).unwrap();
-        informer.start();
-        informer.synced().await.unwrap();
+    let leaks = Leaks::watch();
+    let source = ScriptedSource::new();
+    source.on_list(list("100", &[("a", 90), ("same", 5)]));
+    source.on_watch(ScriptedWatch::new().wait(SECOND).breaks(status_error(410, "Expired")));
+    // The list is older than the cache: the reflector lists again, and then accepts it.
+    source.on_list(list("50", &[("a", 40), ("same", 5)]));
+    source.on_list(list("50", &[("a", 40), ("same", 5)]));
+    // The reflector lists once more without reusing cached objects.
+    source.on_list(list("50", &[("a", 40), ("same", 5)]));
+    source.on_watch(ScriptedWatch::new().wait(SECOND).modified(item("a", 200)).stays_open());
+    let informer = informer_with(&source, |builder| builder.on_error(|_| {}));
+    let probe = crate::support::informers::Probe::of_changing_history();
+    informer.add_handler(probe.handler()).unwrap();
+    informer.start();
+    informer.synced().await.unwrap();
 
-        let error = informer.caught_up_to(&"150".into(), LONG).await.unwrap_err();
+    let error = informer.caught_up_to(&"150".into(), LONG).await.unwrap_err();
 
-        assert!(matches!(error, WaitError::HistoryChanged { .. }), "{error}");
-        assert!(error.to_string().ends_with("its cache is at version 50"), "{error}");
-        assert_eq!(informer.lister().version(), Some("50".into()));
-        assert_eq!(informer.status().source.history_changes, 1);
-        informer.caught_up_to(&"150".into(), LONG).await.unwrap();
-        probe.until("U(a 40→200)").await;
-        let received = probe.take();
-        assert!(received.contains(&"U(a 90→40)".into()) && received.contains(&"U(same 5→5)".into()), "{received:?}");
-        leaks.stop(&informer).await;
-    }
+    assert!(matches!(error, WaitError::HistoryChanged { .. }), "{error}");
+    assert!(error.to_string().ends_with("its cache is at version 50"), "{error}");
+    assert_eq!(informer.lister().version(), Some("50".into()));
+    assert_eq!(informer.status().source.history_changes, 1);
+    informer.caught_up_to(&"150".into(), LONG).await.unwrap();
+    probe.until("U(a 40→200)").await;
+    let received = probe.take();
+    assert!(received.contains(&"U(a 90→40)".into()) && received.contains(&"U(same 5→5)".into()), "{received:?}");
+    leaks.stop(&informer).await;
 }
 
 /// Decision 3: the wait fails at once, because a quarantined object does not reach the cache.
@@ -229,39 +215,33 @@ async fn the_time_limit_error_of_a_wait_contains_the_last_error_and_the_version_
 /// Decisions 11 and 13: after a history change was applied, equal versions mean equal states again.
 #[tokio::test(start_paused = true)]
 async fn after_a_history_change_an_unchanged_relist_delivers_no_events_again() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let source = ScriptedSource::new();
-        let expires = || ScriptedWatch::new().wait(100 * SECOND).breaks(status_error(410, "Expired"));
-        source.on_list(list("100", &[("a", 5)]));
-        source.on_watch(expires());
-        for _ in 0..2 {
-            source.on_list(list("50", &[("a", 5)]));
-        }
-        for version in ["200", "300"] {
-            source.on_watch(expires());
-            source.on_list(list(version, &[("a", 5)]));
-        }
-        source.on_watch(open_watch());
-        let informer = informer_with(&source, |builder| queue(builder).on_error(|_| {}));
-        let probe = crate::support::informers::Probe::new();
-        informer.add_handler(probe.handler()).unwrap();
-        informer.start();
-        informer.caught_up_to(&"300".into(), LONG).await.unwrap_err();
-        assert_eq!(informer.status().source.history_changes, 1);
-        wait_until_idle().await;
-        assert_eq!(
-            probe.take(),
-            ["A(a@5, initial)", "synced", "U(a 5→5)"],
-            "the content may differ in the new history"
-        );
-
-        informer.caught_up_to(&"300".into(), LONG).await.unwrap();
-        wait_until_idle().await;
-
-        assert!(probe.take().is_empty());
-        leaks.stop(&informer).await;
+    let leaks = Leaks::watch();
+    let source = ScriptedSource::new();
+    let expires = || ScriptedWatch::new().wait(100 * SECOND).breaks(status_error(410, "Expired"));
+    source.on_list(list("100", &[("a", 5)]));
+    source.on_watch(expires());
+    for _ in 0..2 {
+        source.on_list(list("50", &[("a", 5)]));
     }
+    for version in ["200", "300"] {
+        source.on_watch(expires());
+        source.on_list(list(version, &[("a", 5)]));
+    }
+    source.on_watch(open_watch());
+    let informer = informer_with(&source, |builder| builder.on_error(|_| {}));
+    let probe = crate::support::informers::Probe::new();
+    informer.add_handler(probe.handler()).unwrap();
+    informer.start();
+    informer.caught_up_to(&"300".into(), LONG).await.unwrap_err();
+    assert_eq!(informer.status().source.history_changes, 1);
+    wait_until_idle().await;
+    assert_eq!(probe.take(), ["A(a@5, initial)", "synced", "U(a 5→5)"], "the content may differ in the new history");
+
+    informer.caught_up_to(&"300".into(), LONG).await.unwrap();
+    wait_until_idle().await;
+
+    assert!(probe.take().is_empty());
+    leaks.stop(&informer).await;
 }
 
 /// An object may have no version, although the list has one.
@@ -319,53 +299,47 @@ async fn a_wait_ends_when_the_informer_stops() {
 
 /// Decision 13: also if many changes wait in the queue before the relist.
 #[test]
-fn a_history_change_replaces_objects_of_the_same_version_with_either_queue() {
-    for in_order in [false, true] {
-        let object = |name: &str, version: u64, content: u32| {
-            let version = version.to_string().as_str().into();
-            informant::listwatch::Item::new(
-                Identity { key: Key::cluster_scoped(name), uid: "u1".into(), version },
-                content,
-            )
-        };
-        let source = ScriptedSource::new();
-        source.on_list(ScriptedList::at("10").object(object("a", 5, 1)));
-        let busy = (11..300).fold(ScriptedWatch::new(), |watch, version| watch.modified(object("b", version, 0)));
-        source.on_watch(busy.breaks(status_error(410, "Expired")));
-        for _ in 0..2 {
-            source.on_list(ScriptedList::at("6").object(object("a", 5, 2)));
-        }
-        source.on_watch(ScriptedWatch::new().stays_open());
-        let quickly = Backoff::new(Duration::from_millis(1), Duration::from_millis(1)).without_jitter();
-        let builder = SharedInformer::of_decoded_objects(source).reflector(|reflector| reflector.backoff(quickly));
-        let builder = builder.on_error(|_| {});
-        let informer = if in_order { builder.in_order() } else { builder }.build();
-        // The sleep is real, in a synchronous transform: the relist must arrive while changes wait in the queue.
-        let slow = |_: &informant::Cached<u32>| {
-            std::thread::sleep(Duration::from_millis(1));
-            None::<String>
-        };
-        informer.add_index("slow", slow).unwrap();
-        one_thread().block_on(async {
-            informer.start();
-            wait_until(|| informer.lister().version() == Some("6".into())).await;
-            assert_eq!(informer.status().source.history_changes, 1);
-            assert_eq!(*informer.lister().get(&Key::cluster_scoped("a")).unwrap(), 2, "in order: {in_order}");
-            informer.stop().await.unwrap();
-        });
+fn a_history_change_replaces_objects_of_the_same_version() {
+    let object = |name: &str, version: u64, content: u32| {
+        let version = version.to_string().as_str().into();
+        informant::listwatch::Item::new(Identity { key: Key::cluster_scoped(name), uid: "u1".into(), version }, content)
+    };
+    let source = ScriptedSource::new();
+    source.on_list(ScriptedList::at("10").object(object("a", 5, 1)));
+    let busy = (11..300).fold(ScriptedWatch::new(), |watch, version| watch.modified(object("b", version, 0)));
+    source.on_watch(busy.breaks(status_error(410, "Expired")));
+    for _ in 0..2 {
+        source.on_list(ScriptedList::at("6").object(object("a", 5, 2)));
     }
+    source.on_watch(ScriptedWatch::new().stays_open());
+    let quickly = Backoff::new(Duration::from_millis(1), Duration::from_millis(1)).without_jitter();
+    let builder = SharedInformer::of_decoded_objects(source).reflector(|reflector| reflector.backoff(quickly));
+    let informer = builder.on_error(|_| {}).build();
+    // The sleep is real, in a synchronous transform: the relist must arrive while changes wait in the queue.
+    let slow = |_: &informant::Cached<u32>| {
+        std::thread::sleep(Duration::from_millis(1));
+        None::<String>
+    };
+    informer.add_index("slow", slow).unwrap();
+    one_thread().block_on(async {
+        informer.start();
+        wait_until(|| informer.lister().version() == Some("6".into())).await;
+        assert_eq!(informer.status().source.history_changes, 1);
+        assert_eq!(*informer.lister().get(&Key::cluster_scoped("a")).unwrap(), 2);
+        informer.stop().await.unwrap();
+    });
 }
 
 /// A watch that begins without a version delivers what exists in any order.
 #[tokio::test(start_paused = true)]
 async fn versions_of_a_watch_without_order_do_not_count_as_reached() {
-    for (queue, version) in QUEUES.into_iter().flat_map(|queue| [(queue, "0"), (queue, "")]) {
+    for version in ["0", ""] {
         let leaks = Leaks::watch();
         let source = ScriptedSource::new();
         source.on_list(list(version, &[]));
         let events = ScriptedWatch::new().added(item("a", 100)).wait(SECOND * 10).added(item("b", 50));
         source.on_watch(events.wait(SECOND * 10).modified(item("a", 120)).stays_open());
-        let informer = informer_with(&source, queue);
+        let informer = informer(&source);
         informer.start();
         informer.synced().await.unwrap();
         informer.wait_for(&Key::cluster_scoped("a"), &"100".into(), SECOND).await.unwrap();

@@ -15,8 +15,7 @@ use tokio::time::Instant;
 use crate::support::{
     Logs,
     informers::{
-        Builder, Leaks, Probe, QUEUES, Source, informer_with, item, list, open_watch, sleep_seconds, source,
-        status_error,
+        Builder, Leaks, Probe, Source, informer_with, item, list, open_watch, sleep_seconds, source, status_error,
     },
 };
 
@@ -44,51 +43,47 @@ fn resyncs_by_second(probe: &Probe<()>, start: Instant) -> Vec<(u128, usize)> {
 /// HC-11, SI-22, PL-10, PL-14, CT-15
 #[tokio::test(start_paused = true)]
 async fn each_handler_is_resynced_at_its_own_period() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let source = source("10", &[("a", 1), ("b", 2)], open_watch());
-        let informer = informer_with(&source, |builder| queue(builder).resync_every(SECOND));
-        let (never, two, three) = (Probe::new(), Probe::new(), Probe::new());
-        informer.subscribe().never_resync().handler(never.handler()).unwrap();
-        informer.subscribe().resync_every(2 * SECOND).handler(two.handler()).unwrap();
-        informer.subscribe().resync_every(3 * SECOND).handler(three.handler()).unwrap();
-        let start = Instant::now();
-        informer.start();
-        sleep_seconds(6.5).await;
+    let leaks = Leaks::watch();
+    let source = source("10", &[("a", 1), ("b", 2)], open_watch());
+    let informer = informer_with(&source, |builder| builder.resync_every(SECOND));
+    let (never, two, three) = (Probe::new(), Probe::new(), Probe::new());
+    informer.subscribe().never_resync().handler(never.handler()).unwrap();
+    informer.subscribe().resync_every(2 * SECOND).handler(two.handler()).unwrap();
+    informer.subscribe().resync_every(3 * SECOND).handler(three.handler()).unwrap();
+    let start = Instant::now();
+    informer.start();
+    sleep_seconds(6.5).await;
 
-        assert_eq!(resyncs_by_second(&two, start), [(2, 2), (4, 2), (6, 2)]);
-        assert_eq!(resyncs_by_second(&three, start), [(3, 2), (6, 2)]);
-        assert_eq!(never.take().len(), 3, "two adds and the end of the initial list");
-        leaks.stop(&informer).await;
-    }
+    assert_eq!(resyncs_by_second(&two, start), [(2, 2), (4, 2), (6, 2)]);
+    assert_eq!(resyncs_by_second(&three, start), [(3, 2), (6, 2)]);
+    assert_eq!(never.take().len(), 3, "two adds and the end of the initial list");
+    leaks.stop(&informer).await;
 }
 
 /// P4: the probe fails if a resync has an object whose delete it has received.
 #[tokio::test(start_paused = true)]
 async fn a_resync_has_no_deleted_object_after_observed_and_missed_deletes() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let watch = ScriptedWatch::new().wait(SECOND * 3 / 2).deleted(item("a", 11)).wait(SECOND);
-        let source = source("10", &[("a", 1), ("b", 2), ("c", 3)], watch.breaks(status_error(410, "Expired")));
-        source.on_list(list("20", &[("c", 3)]));
-        source.on_watch(open_watch());
-        let informer = informer_with(&source, |builder| queue(builder).resync_every(SECOND));
-        let (early, late) = (Probe::new(), Probe::new());
-        informer.add_handler(early.handler()).unwrap();
-        informer.start();
-        sleep_seconds(2.2).await;
-        informer.add_handler(late.handler()).unwrap();
-        sleep_seconds(10.0).await;
+    let leaks = Leaks::watch();
+    let watch = ScriptedWatch::new().wait(SECOND * 3 / 2).deleted(item("a", 11)).wait(SECOND);
+    let source = source("10", &[("a", 1), ("b", 2), ("c", 3)], watch.breaks(status_error(410, "Expired")));
+    source.on_list(list("20", &[("c", 3)]));
+    source.on_watch(open_watch());
+    let informer = informer_with(&source, |builder| builder.resync_every(SECOND));
+    let (early, late) = (Probe::new(), Probe::new());
+    informer.add_handler(early.handler()).unwrap();
+    informer.start();
+    sleep_seconds(2.2).await;
+    informer.add_handler(late.handler()).unwrap();
+    sleep_seconds(10.0).await;
 
-        for (probe, deletes) in [(early, vec!["D(a@11)", "T(b, last@2)"]), (late, vec!["T(b, last@2)"])] {
-            let lines = probe.take();
-            let found: Vec<_> = lines.iter().filter(|line| line.starts_with(['D', 'T'])).collect();
-            assert_eq!(found, deletes);
-            let missed = lines.iter().position(|line| line == "T(b, last@2)").unwrap();
-            assert!(lines.len() > missed + 5 && lines[missed + 1..].iter().all(|line| line == "R(c@3)"), "{lines:?}");
-        }
-        leaks.stop(&informer).await;
+    for (probe, deletes) in [(early, vec!["D(a@11)", "T(b, last@2)"]), (late, vec!["T(b, last@2)"])] {
+        let lines = probe.take();
+        let found: Vec<_> = lines.iter().filter(|line| line.starts_with(['D', 'T'])).collect();
+        assert_eq!(found, deletes);
+        let missed = lines.iter().position(|line| line == "T(b, last@2)").unwrap();
+        assert!(lines.len() > missed + 5 && lines[missed + 1..].iter().all(|line| line == "R(c@3)"), "{lines:?}");
     }
+    leaks.stop(&informer).await;
 }
 
 /// HC-12, SI-18, SI-19, SI-20, SI-21
@@ -142,44 +137,40 @@ fn unchanged_relist(delay: Duration) -> Source {
 /// HC-09, SI-23, SI-24 (differs from client-go)
 #[tokio::test(start_paused = true)]
 async fn an_unchanged_object_of_a_relist_reaches_only_handlers_with_a_resync_period() {
-    for queue in QUEUES {
-        for resync in [None, Some(12 * 3600 * SECOND)] {
-            let leaks = Leaks::watch();
-            let informer = informer_with(&unchanged_relist(SECOND), |builder| match resync {
-                None => queue(builder),
-                Some(period) => queue(builder).resync_every(period),
-            });
-            let (never, resynced) = (Probe::new(), Probe::new());
-            informer.subscribe().never_resync().handler(never.handler()).unwrap();
-            informer.add_handler(resynced.handler()).unwrap();
-            informer.start();
-            sleep_seconds(10.0).await;
+    for resync in [None, Some(12 * 3600 * SECOND)] {
+        let leaks = Leaks::watch();
+        let informer = informer_with(&unchanged_relist(SECOND), |builder| match resync {
+            None => builder,
+            Some(period) => builder.resync_every(period),
+        });
+        let (never, resynced) = (Probe::new(), Probe::new());
+        informer.subscribe().never_resync().handler(never.handler()).unwrap();
+        informer.add_handler(resynced.handler()).unwrap();
+        informer.start();
+        sleep_seconds(10.0).await;
 
-            assert_eq!(never.take(), ["A(a@1, initial)", "synced", "A(b@15)"]);
-            let expected: &[&str] = match resync {
-                None => &["A(a@1, initial)", "synced", "A(b@15)"],
-                Some(_) => &["A(a@1, initial)", "synced", "R(a@1)", "A(b@15)"],
-            };
-            assert_eq!(resynced.take(), expected);
-            leaks.stop(&informer).await;
-        }
+        assert_eq!(never.take(), ["A(a@1, initial)", "synced", "A(b@15)"]);
+        let expected: &[&str] = match resync {
+            None => &["A(a@1, initial)", "synced", "A(b@15)"],
+            Some(_) => &["A(a@1, initial)", "synced", "R(a@1)", "A(b@15)"],
+        };
+        assert_eq!(resynced.take(), expected);
+        leaks.stop(&informer).await;
     }
 }
 
 /// Without trust in versions, an object of the same version counts as changed.
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_distrusts_versions_delivers_every_relisted_object() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let informer = informer_with(&unchanged_relist(SECOND), |builder| queue(builder).distrust_versions());
-        let probe = Probe::new();
-        informer.add_handler(probe.handler()).unwrap();
-        informer.start();
-        sleep_seconds(10.0).await;
+    let leaks = Leaks::watch();
+    let informer = informer_with(&unchanged_relist(SECOND), |builder| builder.distrust_versions());
+    let probe = Probe::new();
+    informer.add_handler(probe.handler()).unwrap();
+    informer.start();
+    sleep_seconds(10.0).await;
 
-        assert_eq!(probe.take(), ["A(a@1, initial)", "synced", "U(a 1→1)", "A(b@15)"]);
-        leaks.stop(&informer).await;
-    }
+    assert_eq!(probe.take(), ["A(a@1, initial)", "synced", "U(a 1→1)", "A(b@15)"]);
+    leaks.stop(&informer).await;
 }
 
 /// CT-15: an update between two resyncs does not delay them.
@@ -267,7 +258,7 @@ async fn a_late_resync_tick_does_not_skip_the_next_one() {
     let start = Instant::now();
     informer.start();
     informer.synced().await.unwrap();
-    // The process loop runs half a second after the tick at ten seconds.
+    // The apply loop runs half a second after the tick at ten seconds.
     tokio::time::advance(Duration::from_millis(10_500)).await;
     sleep_seconds(34.0).await;
 
@@ -292,28 +283,26 @@ fn read_all(stream: &mut EventStream<()>) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_stream_has_at_most_one_replay_waiting() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let informer = informer_with(&changed_after(50), |builder| queue(builder).resync_every(SECOND));
-        let mut stream = informer.subscribe().stream().unwrap();
-        informer.start();
-        sleep_seconds(100.5).await;
+    let leaks = Leaks::watch();
+    let informer = informer_with(&changed_after(50), |builder| builder.resync_every(SECOND));
+    let mut stream = informer.subscribe().stream().unwrap();
+    informer.start();
+    sleep_seconds(100.5).await;
 
-        let status = stream.registration().status();
-        assert_eq!((status.backlog, status.resyncs_skipped), (6, 99), "{status:?}");
-        assert_eq!(informer.status().handlers, [status]);
-        let (adds, rest) = (["A(a@1, initial)", "A(b@2, initial)", "synced"], ["R(a@1)", "R(b@2)", "U(a 1→11)"]);
-        let mut received = read_all(&mut stream);
-        received.sort();
-        let mut expected = [adds, rest].concat();
-        expected.sort_unstable();
-        assert_eq!(received, expected);
+    let status = stream.registration().status();
+    assert_eq!((status.backlog, status.resyncs_skipped), (6, 99), "{status:?}");
+    assert_eq!(informer.status().handlers, [status]);
+    let (adds, rest) = (["A(a@1, initial)", "A(b@2, initial)", "synced"], ["R(a@1)", "R(b@2)", "U(a 1→11)"]);
+    let mut received = read_all(&mut stream);
+    received.sort();
+    let mut expected = [adds, rest].concat();
+    expected.sort_unstable();
+    assert_eq!(received, expected);
 
-        sleep_seconds(1.0).await;
-        assert_eq!(stream.registration().backlog(), 2, "the next replay is due a period later");
-        drop(stream);
-        leaks.stop(&informer).await;
-    }
+    sleep_seconds(1.0).await;
+    assert_eq!(stream.registration().backlog(), 2, "the next replay is due a period later");
+    drop(stream);
+    leaks.stop(&informer).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,8 +8,8 @@ use informant::listwatch::{ScriptedList, ScriptedSource};
 use crate::support::{
     Logs,
     informers::{
-        Leaks, Probe, QUEUES, connection_refused, informer, informer_with, list, open_watch, show_error, sleep_seconds,
-        source, status_error,
+        Leaks, Probe, connection_refused, informer, informer_with, list, open_watch, show_error, sleep_seconds, source,
+        status_error,
     },
 };
 
@@ -82,48 +82,44 @@ async fn synced_within_reports_that_the_server_has_sent_neither_an_object_nor_an
 /// ST-01, ST-03, ST-05, ST-07, P7: `is_synced` and `synced` agree, without polling.
 #[tokio::test(start_paused = true)]
 async fn synced_completes_at_the_moment_of_the_sync() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let source = ScriptedSource::new();
-        source.on_list(ScriptedList::fails(connection_refused()));
-        source.on_list(list("10", &[("a", 1)]));
-        source.on_watch(open_watch());
-        let informer = informer_with(&source, |builder| queue(builder).on_error(|_| {}));
-        let probe = Probe::new();
-        let registration = informer.add_handler(probe.handler()).unwrap();
-        let start = tokio::time::Instant::now();
-        informer.start();
-        assert!(!informer.is_synced() && !registration.is_synced());
+    let leaks = Leaks::watch();
+    let source = ScriptedSource::new();
+    source.on_list(ScriptedList::fails(connection_refused()));
+    source.on_list(list("10", &[("a", 1)]));
+    source.on_watch(open_watch());
+    let informer = informer_with(&source, |builder| builder.on_error(|_| {}));
+    let probe = Probe::new();
+    let registration = informer.add_handler(probe.handler()).unwrap();
+    let start = tokio::time::Instant::now();
+    informer.start();
+    assert!(!informer.is_synced() && !registration.is_synced());
 
-        let (first, second, third) = tokio::join!(informer.synced(), informer.synced(), registration.synced());
+    let (first, second, third) = tokio::join!(informer.synced(), informer.synced(), registration.synced());
 
-        assert!(first.is_ok() && second.is_ok() && third.is_ok());
-        assert!(informer.is_synced() && registration.is_synced());
-        assert_eq!((start.elapsed().as_secs_f64() * 10.0).round(), 8.0, "the moment of the second list");
-        leaks.stop(&informer).await;
-    }
+    assert!(first.is_ok() && second.is_ok() && third.is_ok());
+    assert!(informer.is_synced() && registration.is_synced());
+    assert_eq!((start.elapsed().as_secs_f64() * 10.0).round(), 8.0, "the moment of the second list");
+    leaks.stop(&informer).await;
 }
 
 /// P7
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_is_added_during_the_first_list_is_synced_with_it() {
-    for queue in QUEUES {
-        let leaks = Leaks::watch();
-        let source = ScriptedSource::new();
-        source.on_list(list("10", &[("a", 1)]).after(Duration::from_secs(5)));
-        source.on_watch(open_watch());
-        let informer = informer_with(&source, queue);
-        informer.start();
-        sleep_seconds(2.0).await;
-        let probe = Probe::new();
-        let registration = informer.add_handler(probe.handler()).unwrap();
-        assert!(!registration.is_synced());
+    let leaks = Leaks::watch();
+    let source = ScriptedSource::new();
+    source.on_list(list("10", &[("a", 1)]).after(Duration::from_secs(5)));
+    source.on_watch(open_watch());
+    let informer = informer(&source);
+    informer.start();
+    sleep_seconds(2.0).await;
+    let probe = Probe::new();
+    let registration = informer.add_handler(probe.handler()).unwrap();
+    assert!(!registration.is_synced());
 
-        registration.synced().await.unwrap();
+    registration.synced().await.unwrap();
 
-        assert_eq!(probe.take(), ["A(a@1, initial)", "synced"]);
-        leaks.stop(&informer).await;
-    }
+    assert_eq!(probe.take(), ["A(a@1, initial)", "synced"]);
+    leaks.stop(&informer).await;
 }
 
 /// SI-29

@@ -9,7 +9,7 @@ use informant::{
     Cached, Deleted, Key,
     delta::{Change, Delta, Relist},
     object::Identity,
-    queue::{ItemOutcome, KnownObjects, Queue},
+    queue::{DeltaFifo, ItemOutcome, KnownObjects},
 };
 
 use crate::support::{
@@ -20,8 +20,8 @@ use crate::support::{
 type Object = Cached<OnDrop>;
 
 /// A queue, and a factory of objects whose destructor uses the queue.
-struct Fixture<Q> {
-    queue: Q,
+struct Fixture {
+    queue: DeltaFifo<OnDrop>,
     make: ObjectFactory,
 }
 
@@ -77,13 +77,13 @@ impl KnownObjects<OnDrop> for Copies {
 }
 
 /// Uses a queue; returns how many objects the queue must have dropped at its end.
-type Act<Q> = fn(&Fixture<Q>) -> usize;
+type Act = fn(&Fixture) -> usize;
 
 fn observed(object: Object) -> Deleted<OnDrop> {
     Deleted::Observed(object)
 }
 
-const GROUPING: [(&str, Act<Queue<OnDrop>>); 10] = [
+const ACTS: [(&str, Act); 10] = [
     ("a delete of an unknown object", |Fixture { queue, make }| {
         queue.push(Delta::Deleted(observed(make.object("a", 1))));
         1
@@ -145,56 +145,16 @@ const GROUPING: [(&str, Act<Queue<OnDrop>>); 10] = [
     }),
 ];
 
-const IN_ORDER: [(&str, Act<Queue<OnDrop>>); 5] = [
-    ("a list that has a known object", |Fixture { queue, make }| {
-        queue.push(make.list(9, &["known-1"]));
-        1
-    }),
-    ("a resync while a known object waits", |Fixture { queue, make }| {
-        queue.push(Delta::Added(make.object("known-1", 2)));
-        queue.push(Change::Resync);
-        1
-    }),
-    ("a delete that cannot be read", |Fixture { queue, make }| {
-        queue.push(Delta::Added(make.object("a", 2)));
-        queue.push(Change::DeletedUnread { key: Key::cluster_scoped("a"), version: Some("3".into()) });
-        queue.push(Change::DeletedUnread { key: Key::cluster_scoped("a"), version: Some("4".into()) });
-        queue.push(Change::DeletedUnread { key: Key::cluster_scoped("known-1"), version: None });
-        while let Some(batch) = queue.try_drain().unwrap() {
-            batch.acknowledge();
-        }
-        2
-    }),
-    ("a batch that is acknowledged", |Fixture { queue, make }| {
-        queue.push(make.list(9, &["a", "known-1", "known-2"]));
-        queue.try_drain().unwrap().unwrap().acknowledge();
-        5
-    }),
-    ("a batch that is requeued in part", |Fixture { queue, make }| {
-        queue.push(Delta::Added(make.object("a", 1)));
-        queue.push(Delta::Added(make.object("b", 2)));
-        queue.try_drain().unwrap().unwrap().settle(|item| match item.key().name() {
-            "a" => ItemOutcome::Requeue { processed: 0 },
-            _ => ItemOutcome::Done,
-        });
-        1
-    }),
-];
-
 /// Runs each act on a new queue. The destructor of each object calls `on_drop` with the queue.
-fn run<Q: Clone + Send + Sync + 'static>(
-    acts: &[(&str, Act<Q>)],
-    build: fn(Copies) -> Q,
-    on_drop: impl Fn(&Q) + Clone + Send + Sync + 'static,
-) {
-    for (name, act) in acts {
-        let slot = Arc::new(Mutex::new(None::<Q>));
+fn run(on_drop: impl Fn(&DeltaFifo<OnDrop>) + Clone + Send + Sync + 'static) {
+    for (name, act) in ACTS {
+        let slot = Arc::new(Mutex::new(None::<DeltaFifo<_>>));
         let (seen, on_drop) = (Arc::clone(&slot), on_drop.clone());
         let make = ObjectFactory::new(move || {
             let queue = seen.lock().unwrap().clone();
             queue.iter().for_each(&on_drop);
         });
-        let queue = build(Copies(make.clone()));
+        let queue = DeltaFifo::builder().known_objects(Arc::new(Copies(make.clone()))).build();
         *slot.lock().unwrap() = Some(queue.clone());
         let expected = act(&Fixture { queue, make: make.clone() });
         assert_eq!(make.dropped(), expected, "{name}");
@@ -204,30 +164,12 @@ fn run<Q: Clone + Send + Sync + 'static>(
     }
 }
 
-fn grouping(known: Copies) -> Queue<OnDrop> {
-    Queue::builder().known_objects(Arc::new(known)).build()
-}
-
-fn in_order(known: Copies) -> Queue<OnDrop> {
-    Queue::builder().in_order().known_objects(Arc::new(known)).build()
-}
-
 /// Decision 7
 #[test]
-fn the_destructor_of_an_object_may_read_the_delta_fifo_that_drops_it() {
+fn the_destructor_of_an_object_may_read_the_queue_that_drops_it() {
     without_deadlock(|| {
-        run(&GROUPING, grouping, |queue| {
+        run(|queue| {
             let _ = (queue.len(), queue.reached(), queue.waiting_keys());
-        });
-    });
-}
-
-/// Decision 7
-#[test]
-fn the_destructor_of_an_object_may_read_the_in_order_fifo_that_drops_it() {
-    without_deadlock(|| {
-        run(&IN_ORDER, in_order, |queue| {
-            let _ = (queue.len(), queue.reached());
         });
     });
 }
@@ -236,8 +178,7 @@ fn the_destructor_of_an_object_may_read_the_in_order_fifo_that_drops_it() {
 #[test]
 fn the_destructor_of_an_object_may_push_to_the_queue_that_drops_it() {
     without_deadlock(|| {
-        run(&GROUPING, grouping, |queue| queue.push(Change::Bookmark("7".into())));
-        run(&IN_ORDER, in_order, |queue| queue.push(Change::Bookmark("7".into())));
+        run(|queue| queue.push(Change::Bookmark("7".into())));
     });
 }
 
@@ -245,8 +186,7 @@ fn the_destructor_of_an_object_may_push_to_the_queue_that_drops_it() {
 #[test]
 fn a_queue_survives_objects_that_panic_when_they_are_dropped() {
     let logs = Logs::capture();
-    run(&GROUPING, grouping, |_| std::panic::resume_unwind(Box::new("panic of the destructor")));
-    run(&IN_ORDER, in_order, |_| std::panic::resume_unwind(Box::new("panic of the destructor")));
+    run(|_| std::panic::resume_unwind(Box::new("panic of the destructor")));
     let logs = logs.take();
     assert!(logs.contains("known-1") && logs.contains("panic of the destructor"), "{logs}");
 }

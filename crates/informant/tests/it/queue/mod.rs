@@ -1,25 +1,24 @@
-//! Tests of `Queue`. The files other than `in_order` test the ordering that groups changes by object.
+//! Tests of `DeltaFifo`.
 
 mod batches;
+mod deltas;
 mod drops;
-mod grouping;
-mod in_order;
 mod sync;
 mod versions;
 mod waiting;
 
 use informant::{
     Origin,
-    queue::{Batch, Queue},
+    queue::{Batch, DeltaFifo},
 };
 
 use crate::support::{known, show_object_changes};
 
-pub(super) type Fifo = Queue<()>;
+pub(super) type Fifo = DeltaFifo<()>;
 
 /// A queue over a cache that holds these objects.
 pub(super) fn fifo_with_known<const N: usize>(objects: [(&str, u64); N]) -> Fifo {
-    Queue::builder().known_objects(known(objects)).build()
+    DeltaFifo::builder().known_objects(known(objects)).build()
 }
 
 pub(super) fn pop(fifo: &Fifo) -> Batch<()> {

@@ -1,10 +1,11 @@
-//! `Queue`, grouping by object: when the queue is synced, and which changes belong to the initial list.
+//! `DeltaFifo`: when the queue is synced, and which changes belong to the initial list.
 
 use std::time::Duration;
 
 use informant::{
     Origin,
     delta::{Change, Delta},
+    queue::ItemOutcome,
 };
 use tokio::time::timeout;
 
@@ -29,7 +30,7 @@ fn missed_deletes_of_the_first_list_belong_to_the_initial_list() {
 // DF-21, DF-22, DF-24
 #[test]
 fn a_queue_that_begins_with_a_list_is_synced_when_every_listed_object_is_acknowledged() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(list(9, [("a", 1), ("b", 2), ("a", 3)]));
     assert!(!fifo.is_synced());
 
@@ -54,7 +55,7 @@ fn a_queue_that_begins_with_a_single_change_is_synced_at_once() {
         |fifo| fifo.push(Change::Existing(object("x", 1))),
     ];
     for begin in begin {
-        let fifo = Fifo::grouping();
+        let fifo = Fifo::new();
         begin(&fifo);
         assert!(fifo.is_synced());
     }
@@ -63,7 +64,7 @@ fn a_queue_that_begins_with_a_single_change_is_synced_at_once() {
 // DF-23 and HC-01, but the empty list must be processed
 #[test]
 fn a_queue_that_begins_with_an_empty_list_is_synced_when_its_empty_batch_is_acknowledged() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
 
     fifo.push(list(50, []));
 
@@ -79,7 +80,7 @@ fn a_queue_that_begins_with_an_empty_list_is_synced_when_its_empty_batch_is_ackn
 // DF-26, RF-19
 #[tokio::test(start_paused = true)]
 async fn a_queue_is_synced_when_the_last_initial_object_is_acknowledged_not_when_it_is_taken() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(list(9, [("x", 1)]));
 
     let batch = fifo.pop().await.unwrap();
@@ -94,7 +95,7 @@ async fn a_queue_is_synced_when_the_last_initial_object_is_acknowledged_not_when
 // Decision 8
 #[test]
 fn a_queue_is_synced_although_an_initial_object_is_requeued() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(list(9, [("x", 1)]));
 
     pop(&fifo).requeue();
@@ -105,4 +106,46 @@ fn a_queue_is_synced_although_an_initial_object_is_requeued() {
     assert_eq!(origins(&batch), [Origin::InitialList]);
     batch.acknowledge();
     assert_eq!(fifo.reached(), Some("9".into()));
+}
+
+// Decision 8: the newer delta replaces those of the initial list.
+#[test]
+fn an_item_without_deltas_of_the_initial_list_is_live_although_such_deltas_were_requeued() {
+    let fifo = Fifo::new();
+    fifo.push(list(9, [("a", 1)]));
+    let batch = pop(&fifo);
+    fifo.push(Delta::Updated(object("a", 10)));
+    batch.requeue();
+
+    assert!(fifo.is_synced());
+    let batch = pop(&fifo);
+    assert_eq!(show_object_changes(batch.items()), ["Updated a@10"]);
+    assert_eq!(origins(&batch), [Origin::Live]);
+}
+
+// As above, if the deltas of the initial list were processed.
+#[test]
+fn the_unprocessed_rest_of_an_item_is_live_if_the_deltas_of_the_initial_list_were_processed() {
+    let fifo = Fifo::new();
+    fifo.push(list(9, [("a", 1)]));
+    fifo.push(Delta::Updated(object("a", 10)));
+    pop(&fifo).settle(|_| ItemOutcome::Requeue { processed: 1 });
+
+    let batch = pop(&fifo);
+    assert_eq!(show_object_changes(batch.items()), ["Updated a@10"]);
+    assert_eq!(origins(&batch), [Origin::Live]);
+}
+
+#[test]
+fn a_bookmark_taken_before_the_first_list_does_not_make_the_queue_synced() {
+    let fifo = Fifo::new();
+    fifo.push(Change::Bookmark("3".into()));
+    let bookmark = pop(&fifo);
+    fifo.push(list(9, [("x", 1)]));
+
+    bookmark.acknowledge();
+
+    assert!(!fifo.is_synced(), "the queue is not synced while the list is queued");
+    pop(&fifo).acknowledge();
+    assert!(fifo.is_synced());
 }

@@ -1,7 +1,7 @@
-//! `Queue`, grouping by object: the reached version, and the versions of batches.
+//! `DeltaFifo`: the reached version, and the versions of batches.
 
 use informant::{
-    delta::{Change, Delta},
+    delta::{Change, Delta, Relist},
     queue::ItemOutcome,
 };
 
@@ -11,7 +11,7 @@ use crate::support::{list, object, observed};
 // Decision 13
 #[test]
 fn a_dropped_delete_advances_the_reached_version() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
 
     fifo.push(Delta::Deleted(observed("x", 7)));
 
@@ -39,7 +39,7 @@ fn a_resync_does_not_change_the_reached_version() {
 // Decision 13
 #[test]
 fn a_bookmark_is_taken_as_an_empty_batch_with_its_version() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(Change::Bookmark("7".into()));
     fifo.push(Change::Bookmark("8".into()));
     assert!(!fifo.is_synced());
@@ -56,7 +56,7 @@ fn a_bookmark_is_taken_as_an_empty_batch_with_its_version() {
 // Decision 13
 #[test]
 fn a_version_is_reached_when_all_changes_up_to_it_are_acknowledged() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(Delta::Added(object("a", 1)));
     fifo.push(Delta::Added(object("b", 2)));
     fifo.push(Delta::Updated(object("a", 3)));
@@ -74,7 +74,7 @@ fn a_version_is_reached_when_all_changes_up_to_it_are_acknowledged() {
 // Decision 13
 #[test]
 fn a_drained_batch_has_the_version_that_it_leads_to() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(Delta::Added(object("a", 1)));
     fifo.push(Delta::Deleted(observed("a", 5)));
     fifo.push(Delta::Added(object("b", 6)));
@@ -89,7 +89,7 @@ fn a_drained_batch_has_the_version_that_it_leads_to() {
 // Decision 13
 #[test]
 fn a_version_is_not_reached_while_an_older_change_is_requeued() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(Delta::Added(object("a", 1)));
     fifo.push(Delta::Added(object("b", 2)));
     drain(&fifo).settle(|taken| match taken.key().name() {
@@ -110,7 +110,7 @@ fn a_version_is_not_reached_while_an_older_change_is_requeued() {
 // Decision 13
 #[test]
 fn a_version_that_no_batch_had_is_delivered_with_an_empty_batch() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(Delta::Added(object("a", 1)));
     fifo.push(Delta::Added(object("b", 2)));
     let (a, b) = (pop(&fifo), pop(&fifo));
@@ -128,7 +128,7 @@ fn a_version_that_no_batch_had_is_delivered_with_an_empty_batch() {
 // Decision 13
 #[test]
 fn the_version_of_a_requeued_empty_batch_is_delivered_again() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(list(50, []));
 
     pop(&fifo).requeue();
@@ -144,7 +144,7 @@ fn the_version_of_a_requeued_empty_batch_is_delivered_again() {
 // Decision 13
 #[test]
 fn an_object_that_existed_before_the_watch_does_not_change_the_reached_version() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(Change::Bookmark("9".into()));
     pop(&fifo).acknowledge();
 
@@ -154,4 +154,16 @@ fn an_object_that_existed_before_the_watch_does_not_change_the_reached_version()
     assert_eq!(batch.version(), None);
     batch.acknowledge();
     assert_eq!(fifo.reached(), Some("9".into()));
+}
+
+// Decision 13
+#[test]
+fn a_list_without_a_version_does_not_change_the_reached_version() {
+    let fifo = fifo_with_known([("x", 1)]);
+    fifo.push(Change::Bookmark("7".into()));
+    fifo.push(Relist { version: "".into(), ..list(0, []) });
+
+    drain(&fifo).acknowledge();
+
+    assert_eq!(fifo.reached(), Some("7".into()));
 }

@@ -1,10 +1,10 @@
-//! `Queue`, grouping by object: waiting for objects, waking, closing, and log lines.
+//! `DeltaFifo`: waiting for objects, waking, closing, and log lines.
 
 use std::time::Duration;
 
 use informant::{
     delta::{Change, Delta},
-    queue::{Closed, Queue},
+    queue::{Closed, DeltaFifo},
 };
 use tokio::time::timeout;
 
@@ -14,7 +14,7 @@ use crate::support::{Logs, key, list, object, observed, poll_once, show_object_c
 // DF-30
 #[tokio::test(start_paused = true)]
 async fn close_wakes_every_waiting_pop_and_queued_objects_are_still_delivered() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     let waiting: Vec<_> = (0..3)
         .map(|_| {
             let fifo = fifo.clone();
@@ -39,7 +39,7 @@ async fn close_wakes_every_waiting_pop_and_queued_objects_are_still_delivered() 
 // DF-30, decision 6
 #[test]
 fn a_closed_queue_still_delivers_newer_deltas_of_an_object_in_flight() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(Delta::Added(object("x", 1)));
     let batch = pop(&fifo);
     fifo.push(Delta::Updated(object("x", 2)));
@@ -57,7 +57,7 @@ fn a_closed_queue_still_delivers_newer_deltas_of_an_object_in_flight() {
 // DF-30, decision 8
 #[tokio::test(start_paused = true)]
 async fn a_closed_queue_does_not_end_while_an_object_in_flight_may_be_requeued() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(Delta::Added(object("x", 1)));
     let batch = pop(&fifo);
     fifo.close();
@@ -74,7 +74,7 @@ async fn a_closed_queue_does_not_end_while_an_object_in_flight_may_be_requeued()
 
 #[tokio::test(start_paused = true)]
 async fn synced_fails_when_the_queue_is_closed() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     let mut synced = Box::pin(fifo.synced());
     assert!(poll_once(&mut synced).await.is_none());
 
@@ -119,14 +119,14 @@ async fn every_push_wakes_a_waiting_pop_and_drain() {
 #[tokio::test(start_paused = true)]
 async fn acknowledge_and_requeue_wake_a_waiting_pop_and_synced() {
     for requeues in [false, true] {
-        let fifo = Fifo::grouping();
+        let fifo = Fifo::new();
         fifo.push(list(9, [("x", 1)]));
         let batch = pop(&fifo);
         fifo.push(Delta::Updated(object("x", 10)));
         let respond = || if requeues { batch.requeue() } else { batch.acknowledge() };
         assert!(is_woken(fifo.pop(), respond).await);
 
-        let fifo = Fifo::grouping();
+        let fifo = Fifo::new();
         fifo.push(list(9, [("x", 1)]));
         let batch = pop(&fifo);
         let respond = || if requeues { batch.requeue() } else { batch.acknowledge() };
@@ -136,7 +136,7 @@ async fn acknowledge_and_requeue_wake_a_waiting_pop_and_synced() {
 
 #[tokio::test(start_paused = true)]
 async fn pop_waits_until_an_object_is_pushed_and_a_dropped_pop_takes_none() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     assert!(timeout(Duration::from_secs(60), fifo.pop()).await.is_err());
 
     let mut dropped = Box::pin(fifo.pop());
@@ -152,7 +152,7 @@ async fn pop_waits_until_an_object_is_pushed_and_a_dropped_pop_takes_none() {
 async fn slow_processing_is_logged_if_more_than_ten_objects_wait() {
     let logs = Logs::capture();
     for (waiting, elapsed_ms, is_logged) in [(11, 100, true), (11, 99, false), (10, 100, false)] {
-        let fifo = Queue::builder().name("pods").build();
+        let fifo = DeltaFifo::builder().name("pods").build();
         (0..=waiting).for_each(|number| fifo.push(Delta::Added(object(&number.to_string(), 1))));
         let batch = fifo.pop().await.unwrap();
 
@@ -162,5 +162,22 @@ async fn slow_processing_is_logged_if_more_than_ten_objects_wait() {
         let logged = logs.take();
         assert_eq!(logged.contains("processing changes is slow"), is_logged, "{waiting} {elapsed_ms}: {logged}");
         assert!(!is_logged || logged.contains(r#"informer="pods" count=1 waiting=11 elapsed_ms=100"#), "{logged}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_batch_of_many_objects_is_logged_after_at_most_a_second() {
+    let logs = Logs::capture();
+    for (size, elapsed_ms, is_logged) in [(2, 199, false), (2, 200, true), (50, 999, false), (50, 1000, true)] {
+        let fifo = Fifo::new();
+        (0..size).for_each(|number| fifo.push(Delta::Added(object(&number.to_string(), 1))));
+        let batch = fifo.drain().await.unwrap();
+        (size..size + 11).for_each(|number| fifo.push(Delta::Added(object(&number.to_string(), 1))));
+
+        tokio::time::advance(Duration::from_millis(elapsed_ms)).await;
+        batch.acknowledge();
+
+        let logged = logs.take();
+        assert_eq!(logged.contains("processing changes is slow"), is_logged, "{size} {elapsed_ms}: {logged}");
     }
 }

@@ -301,7 +301,7 @@ async fn without_an_on_error_callback_errors_are_logged_as_warnings_except_expec
     }
     let reflector =
         informant::listwatch::Reflector::of_decoded_objects(source.clone()).backoff(backoff_without_jitter());
-    let queue = informant::queue::Queue::grouping();
+    let queue = informant::queue::DeltaFifo::new();
     let task = tokio::spawn(reflector.build(queue).run(std::future::pending()));
     source.wait_for_requests(9).await;
 

@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::kube_source::config_maps;
 use crate::support::reflector::{
-    Recorder, backoff_without_jitter, connection_lost, connection_refused, item, list, open_watch, run_with,
-    run_without_jitter, seconds_between_requests, server_at_10, sleep_seconds, start, status_error,
+    Recorder, SmallQueue, backoff_without_jitter, connection_lost, connection_refused, item, list, open_watch,
+    run_with, run_without_jitter, seconds_between_requests, server_at_10, sleep_seconds, start, status_error,
 };
 
 /// P10
@@ -168,17 +168,17 @@ async fn a_watch_survives_a_slow_consumer() {
         watch = watch.added(item(&format!("o{number}"), 11 + number));
     }
     source.on_watch(watch.stays_open());
-    let queue = informant::queue::Queue::builder().in_order().batch_size(2.try_into().unwrap()).build();
-    let reflector = Reflector::of_decoded_objects(source.clone()).build(queue.clone());
+    let destination = SmallQueue::default();
+    let reflector = Reflector::of_decoded_objects(source.clone()).build(destination.clone());
     let task = tokio::spawn(reflector.run(std::future::pending()));
-    let batch = queue.drain().await.unwrap();
     sleep_seconds(3000.0).await;
-    batch.acknowledge();
+    assert!(destination.queue.len() < 20, "the reflector waits for room");
     let mut seen = 0;
     while seen < 20 {
-        let batch = queue.drain().await.unwrap();
+        let batch = destination.queue.drain().await.unwrap();
         seen += batch.items().len();
         batch.acknowledge();
+        destination.taken.notify_one();
     }
     sleep_seconds(60.0).await;
 

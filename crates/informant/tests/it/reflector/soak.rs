@@ -13,7 +13,7 @@ use informant::{
     Lazy, Object,
     delta::Delta,
     listwatch::{Activity, Backoff, Destination, Reflector, ReflectorHandle},
-    queue::{KnownObjects, Queue, QueueBuilder},
+    queue::{DeltaFifo, KnownObjects},
     store::{Indexer, Lister, WriteBatch},
 };
 use informant_apiserver::{ApiServer, CutAfter, CutEnding, Fault, GzipMode, On};
@@ -57,23 +57,15 @@ struct Pipeline<O> {
     out_of_order: Arc<std::sync::atomic::AtomicUsize>,
 }
 
-fn pipeline<O: Texted>(queue: QueueBuilder<O>, server: &ApiServer, streams: bool) -> Pipeline<O> {
+fn pipeline<O: Texted>(server: &ApiServer, streams: bool) -> Pipeline<O> {
     let indexer = Indexer::<O>::new();
     let cache = indexer.lister();
     let known: Arc<dyn KnownObjects<O>> = Arc::new(cache.clone());
-    let queue = queue.known_objects(Arc::clone(&known)).build();
+    let queue = DeltaFifo::builder().known_objects(Arc::clone(&known)).build();
     let out_of_order = Arc::default();
     let consumer = tokio::spawn(consume(queue.clone(), indexer, Arc::clone(&out_of_order)));
     let (handle, reflector) = reflect(server, queue.clone(), known, streams);
     Pipeline { cache, handle, tasks: [reflector, consumer], close: Box::new(move || queue.close()), out_of_order }
-}
-
-fn with_delta_fifo<O: Texted>(server: &ApiServer, streams: bool) -> Pipeline<O> {
-    pipeline(Queue::builder(), server, streams)
-}
-
-fn with_in_order_fifo<O: Texted>(server: &ApiServer, streams: bool) -> Pipeline<O> {
-    pipeline(Queue::builder().in_order(), server, streams)
 }
 
 fn reflect<O: Texted>(
@@ -91,7 +83,7 @@ fn reflect<O: Texted>(
 
 type Counter = Arc<std::sync::atomic::AtomicUsize>;
 
-async fn consume<O: Texted>(queue: Queue<O>, cache: Indexer<O>, out_of_order: Counter) {
+async fn consume<O: Texted>(queue: DeltaFifo<O>, cache: Indexer<O>, out_of_order: Counter) {
     while let Ok(batch) = queue.drain().await {
         let mut writes = WriteBatch::new();
         for delta in batch.items().iter().flat_map(|item| item.deltas().iter()) {
@@ -277,16 +269,10 @@ impl Figures {
 }
 
 /// Runs rounds of changes and faults; every 25 rounds it removes all faults and compares the cache with the server.
-async fn soak<O: Texted>(
-    make: fn(&ApiServer, bool) -> Pipeline<O>,
-    random: &mut fastrand::Rng,
-    rounds: usize,
-    streams: bool,
-    severity: Severity,
-) -> Figures {
+async fn soak<O: Texted>(random: &mut fastrand::Rng, rounds: usize, streams: bool, severity: Severity) -> Figures {
     let server = server_at_10();
     change_objects(&server, random);
-    let pipeline = make(&server, streams);
+    let pipeline = pipeline::<O>(&server, streams);
     let mut figures = Figures::default();
     assert!(pipeline.converges(&server).await, "the cache equals the server's state before the first fault");
     let mut pending = None;
@@ -345,8 +331,8 @@ async fn after_random_faults_the_cache_equals_the_state_of_the_server() {
     for number in 0..8 * times() {
         let streams = number % 2 == 0;
         let figures = match number % 4 / 2 {
-            0 => soak::<ConfigMap>(with_delta_fifo, random, 250, streams, Severity::Any).await,
-            _ => soak::<Lazy<ConfigMap>>(with_in_order_fifo, random, 250, streams, Severity::Any).await,
+            0 => soak::<ConfigMap>(random, 250, streams, Severity::Any).await,
+            _ => soak::<Lazy<ConfigMap>>(random, 250, streams, Severity::Any).await,
         };
         eprintln!("{figures:?}");
         let repeat = format!("{figures:?}; repeat with INFORMANT_SEED={seed}");
@@ -362,8 +348,7 @@ async fn transient_faults_lead_to_no_relist() {
     fastrand::seed(seed);
     let mut random = fastrand::Rng::with_seed(seed);
     for number in 0..4 * times() {
-        let figures =
-            soak::<Lazy<ConfigMap>>(with_delta_fifo, &mut random, 250, number % 2 == 0, Severity::Transient).await;
+        let figures = soak::<Lazy<ConfigMap>>(&mut random, 250, number % 2 == 0, Severity::Transient).await;
         eprintln!("{figures:?}");
         let repeat = format!("{figures:?}; repeat with INFORMANT_SEED={seed}");
         assert_eq!(figures.mismatches, 0, "{repeat}");

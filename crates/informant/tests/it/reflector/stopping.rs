@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use informant::{
     listwatch::{
-        Activity, Destination, ListRequest, ListStream, ListWatch, Reflector, ScriptedList, ScriptedSource,
-        ScriptedWatch, SourceError, WatchRequest, WatchStream,
+        Activity, ListRequest, ListStream, ListWatch, Reflector, ScriptedList, ScriptedSource, ScriptedWatch,
+        SourceError, WatchRequest, WatchStream,
     },
-    queue::Queue,
+    queue::DeltaFifo,
 };
 
-use crate::support::reflector::{connection_refused, item, list, run, sleep_seconds, status_error, wait_until_idle};
+use crate::support::reflector::{
+    SmallQueue, connection_refused, item, list, run, sleep_seconds, status_error, wait_until_idle,
+};
 
 /// Stops a reflector and asserts that this takes no (paused) time.
 macro_rules! stop_at_once {
@@ -111,7 +113,7 @@ async fn a_reflector_stops_at_once_and_closes_the_open_watch() {
 #[tokio::test(start_paused = true)]
 async fn a_reflector_that_is_stopped_before_its_first_request_sends_none() {
     let source = ScriptedSource::<()>::new();
-    let queue = Queue::grouping();
+    let queue = DeltaFifo::new();
     let reflector = Reflector::of_decoded_objects(source.clone()).build(queue);
 
     reflector.run(std::future::ready(())).await;
@@ -156,7 +158,7 @@ async fn a_reflector_whose_task_is_aborted_is_stopped_and_closes_its_watch() {
     let source = ScriptedSource::<()>::new();
     source.on_list(list("10", &[]));
     source.on_watch(ScriptedWatch::new().stays_open());
-    let reflector = Reflector::of_decoded_objects(source.clone()).build(Queue::grouping());
+    let reflector = Reflector::of_decoded_objects(source.clone()).build(DeltaFifo::new());
     let handle = reflector.handle();
     let task = tokio::spawn(reflector.run(std::future::pending()));
     wait_until_idle().await;
@@ -180,7 +182,7 @@ async fn a_panic_of_the_source_ends_the_task_of_the_reflector() {
             panic!("no more watches")
         }
     }
-    let reflector = Reflector::of_decoded_objects(Panics).build(Queue::grouping());
+    let reflector = Reflector::of_decoded_objects(Panics).build(DeltaFifo::new());
     let handle = reflector.handle();
 
     assert!(tokio::spawn(reflector.run(std::future::pending())).await.unwrap_err().is_panic());
@@ -198,18 +200,16 @@ async fn a_reflector_stops_at_once_while_the_queue_has_no_room() {
         watch = watch.added(item(&format!("o{number}"), 11 + number));
     }
     source.on_watch(watch.stays_open());
-    let queue = Queue::builder().in_order().batch_size(2.try_into().unwrap()).build();
-    let reflector = Reflector::of_decoded_objects(source.clone()).build(queue.clone());
+    let destination = SmallQueue::default();
+    let queue = destination.queue.clone();
+    let reflector = Reflector::of_decoded_objects(source.clone()).build(destination);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let task = tokio::spawn(reflector.run(async { stopped.await.unwrap_or_default() }));
-    let batch = queue.drain().await.unwrap();
     sleep_seconds(2.0).await;
     let waiting = queue.len();
     assert!(waiting < 10, "the reflector reads no further event while the queue is full, but {waiting} wait");
 
     drop(stop);
     task.await.unwrap();
-    batch.acknowledge();
-    Destination::room(&queue).await;
     assert_eq!(queue.len(), waiting);
 }

@@ -47,9 +47,6 @@ pub(crate) fn informer_with(source: &Source, settings: impl FnOnce(Builder) -> B
     settings(builder.reflector(|reflector| reflector.backoff(backoff_without_jitter()))).build()
 }
 
-/// The settings that select each of the two queues.
-pub(crate) const QUEUES: [fn(Builder) -> Builder; 2] = [|builder| builder, |builder: Builder| builder.in_order()];
-
 /// Counts the tasks of the runtime, to check that none is leaked. A task waits for the thread of each blocking handler, so threads count too.
 pub(crate) struct Leaks {
     tasks: usize,

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use informant::{
     Cached, Key,
     delta::{Change, Delta, Relist},
@@ -13,7 +14,7 @@ use informant::{
         ScriptedWatch, SourceError,
     },
     object::Identity,
-    queue::KnownObjects,
+    queue::{DeltaFifo, KnownObjects},
 };
 use informant_apiserver::{ApiServer, LoggedRequest, Verb};
 use kube::core::Status;
@@ -306,4 +307,26 @@ pub(crate) fn server_at_10() -> ApiServer {
 /// A config map, for the embedded server.
 pub(crate) fn config_map(name: &str, text: &str) -> Value {
     json!({"metadata": {"namespace": "shop", "name": name}, "data": {"text": text}})
+}
+
+/// A destination with room for four waiting objects.
+#[derive(Clone, Default)]
+pub(crate) struct SmallQueue {
+    pub(crate) queue: DeltaFifo<()>,
+    /// To be notified when objects were taken.
+    pub(crate) taken: Arc<Notify>,
+}
+
+impl Destination<()> for SmallQueue {
+    fn push(&self, change: Change<()>) {
+        self.queue.push(change);
+    }
+
+    fn room(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            while self.queue.len() >= 4 {
+                self.taken.notified().await;
+            }
+        })
+    }
 }

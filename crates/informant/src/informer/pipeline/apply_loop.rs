@@ -1,4 +1,4 @@
-//! The process loop of a shared informer. Read this file first.
+//! The apply loop of a shared informer. Read this file first.
 //!
 //! - **In:** a reflector that fills a queue, and the [`BatchApplier`].
 //! - **Out:** every batch of the queue, applied; resyncs, when they are due; warnings of handlers that are late.
@@ -18,16 +18,16 @@ use crate::{listwatch::Reflector, queue::Closed};
 /// The time between two checks whether events wait too long for a handler.
 const LATENESS_CHECKS: Duration = Duration::from_secs(1);
 
-/// Runs a reflector beside the process loop. Both end when the future is dropped. A batch is applied without an `await`, so a
+/// Runs a reflector beside the apply loop. Both end when the future is dropped. A batch is applied without an `await`, so a
 /// batch is never applied in part.
 pub(super) async fn run(reflector: Reflector, mut applier: BatchApplier) {
     let reflecting = pin!(reflector.run(std::future::pending()));
-    let processing = pin!(process_batches(&mut applier));
+    let applying = pin!(apply_batches(&mut applier));
     // The reflector is polled first: received changes are queued before the loop takes a batch, so batches are as large as possible.
-    select(reflecting, processing).await;
+    select(reflecting, applying).await;
 }
 
-async fn process_batches(applier: &mut BatchApplier) -> Result<Infallible, Closed> {
+async fn apply_batches(applier: &mut BatchApplier) -> Result<Infallible, Closed> {
     let mut lateness_checked = Instant::now();
     loop {
         let taken = match applier.next_tick() {

@@ -1,11 +1,11 @@
-//! `Queue`, grouping by object: which deltas are queued, and in which order they are taken.
+//! `DeltaFifo`: which deltas are queued, and in which order they are taken.
 
 use std::sync::Arc;
 
 use informant::{
     Cached, Deleted, Key, Origin, Uid,
     delta::{Change, Delta, Deltas, Relist},
-    queue::{KnownObjects, Queue},
+    queue::{DeltaFifo, KnownObjects},
 };
 
 use super::{Fifo, drain, fifo_with_known, origins, pop, pop_all};
@@ -14,7 +14,7 @@ use crate::support::{Object, cache_of, key, list, object, object_of_incarnation,
 // DF-01, DF-02, DF-04
 #[test]
 fn all_deltas_of_an_object_are_taken_together_oldest_first() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(Delta::Added(object("x", 1)));
     fifo.push(Delta::Updated(object("x", 2)));
     fifo.push(Delta::Deleted(observed("x", 3)));
@@ -27,7 +27,7 @@ fn all_deltas_of_an_object_are_taken_together_oldest_first() {
 // DF-02, DF-03
 #[test]
 fn an_object_keeps_its_place_in_the_queue_until_it_is_taken() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(Delta::Added(object("a", 1)));
     fifo.push(Delta::Added(object("b", 2)));
     fifo.push(Delta::Updated(object("a", 3)));
@@ -43,7 +43,7 @@ fn an_object_keeps_its_place_in_the_queue_until_it_is_taken() {
 // DF-05
 #[test]
 fn deltas_have_one_key_and_are_never_empty() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(Delta::Added(object("n/x", 1)));
     fifo.push(Delta::Updated(object("n/x", 2)));
     let deltas = fifo.waiting(&key("n/x")).unwrap();
@@ -58,7 +58,7 @@ fn deltas_have_one_key_and_are_never_empty() {
 // HC-05, as far as this queue is concerned
 #[test]
 fn a_delete_of_an_unknown_object_is_dropped() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(Delta::Added(object("x", 1)));
     fifo.push(Delta::Updated(object("x", 2)));
     fifo.push(Delta::Deleted(observed("x", 3)));
@@ -70,7 +70,7 @@ fn a_delete_of_an_unknown_object_is_dropped() {
 // DF-07
 #[test]
 fn without_known_objects_a_delete_of_an_object_that_is_not_queued_is_dropped() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(Delta::Deleted(observed("x", 1)));
     fifo.push(Delta::Added(object("y", 2)));
     fifo.push(Delta::Deleted(observed("y", 3)));
@@ -93,7 +93,7 @@ fn with_known_objects_a_delete_is_dropped_only_if_the_object_is_neither_known_no
 // DF-09
 #[test]
 fn a_dropped_delete_counts_as_the_first_change_and_makes_the_queue_synced() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     assert!(!fifo.is_synced());
 
     fifo.push(Delta::Deleted(observed("x", 1)));
@@ -111,14 +111,14 @@ fn of_two_consecutive_deletes_the_one_with_the_final_state_is_kept() {
     fifo.push(list(6, []));
     assert_eq!(pop_all(&fifo), ["Deleted x@5"]);
 
-    for fifo in [Fifo::grouping(), fifo_with_known([]), fifo_with_known([("x", 1)])] {
+    for fifo in [Fifo::new(), fifo_with_known([]), fifo_with_known([("x", 1)])] {
         fifo.push(Delta::Added(object("x", 1)));
         fifo.push(list(6, []));
         fifo.push(Delta::Deleted(observed("x", 7)));
         assert_eq!(pop_all(&fifo), ["Added x@1, Deleted x@7"]);
     }
 
-    for fifo in [Fifo::grouping(), fifo_with_known([])] {
+    for fifo in [Fifo::new(), fifo_with_known([])] {
         fifo.push(Delta::Added(object("x", 1)));
         fifo.push(list(6, []));
         fifo.push(list(7, []));
@@ -129,7 +129,7 @@ fn of_two_consecutive_deletes_the_one_with_the_final_state_is_kept() {
 // DF-11
 #[test]
 fn no_deltas_but_deletes_are_coalesced() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(Delta::Added(object("x", 1)));
     fifo.push(Delta::Added(object("x", 1)));
     fifo.push(Delta::Updated(object("x", 2)));
@@ -144,11 +144,11 @@ fn no_deltas_but_deletes_are_coalesced() {
 // DF-12
 #[test]
 fn a_relist_is_queued_in_list_order_as_replaced_or_as_sync_deltas() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(list(3, [("b", 2), ("a", 1)]));
     assert_eq!(pop_all(&fifo), ["Replaced b@2", "Replaced a@1"]);
 
-    let fifo = Queue::builder().emit_replaced(false).build();
+    let fifo = DeltaFifo::builder().emit_replaced(false).build();
     fifo.push(list(3, [("b", 2), ("a", 1)]));
     assert_eq!(pop_all(&fifo), ["Sync b@2", "Sync a@1"]);
 }
@@ -194,7 +194,7 @@ impl KnownObjects<()> for PanickingCache {
 // DF-20, but a relist cannot stop half-way
 #[test]
 fn a_relist_whose_known_objects_panic_changes_nothing() {
-    let fifo = Queue::builder().known_objects(Arc::new(PanickingCache)).build();
+    let fifo = DeltaFifo::builder().known_objects(Arc::new(PanickingCache)).build();
 
     let replaced = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| fifo.push(list(9, [("x", 1)]))));
 
@@ -263,12 +263,12 @@ fn an_observed_delete_precedes_the_next_incarnation_and_a_missed_one_shows_in_th
 // DF-31, DF-33
 #[test]
 fn a_resync_replays_the_known_objects() {
-    let fifo = Fifo::grouping();
+    let fifo = Fifo::new();
     fifo.push(Change::Resync);
     assert!(fifo.try_pop().unwrap().is_none());
 
     let cache = cache_of([("x", 1)]);
-    let fifo = Queue::builder().known_objects(Arc::new(cache.lister())).build();
+    let fifo = DeltaFifo::builder().known_objects(Arc::new(cache.lister())).build();
     fifo.push(Change::Resync);
     assert!(!fifo.is_synced(), "a resync does not count as the first change");
     let batch = pop(&fifo);
