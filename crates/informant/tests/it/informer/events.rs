@@ -302,7 +302,8 @@ async fn an_object_recreated_while_the_watch_was_down_is_a_missed_delete_and_an_
 async fn an_object_recreated_while_the_watch_was_down_is_one_update_with_recreated_as_update() {
     let leaks = Leaks::watch();
     let probe = Probe::new();
-    let informer = informer_with(&recreated_while_the_watch_was_down(), |builder| builder.recreated_as_update());
+    let informer =
+        informer_with(&recreated_while_the_watch_was_down(), informant::InformerBuilder::recreated_as_update);
     informer.add_handler(probe.handler()).unwrap();
     informer.start();
 

@@ -163,7 +163,7 @@ async fn an_unchanged_object_of_a_relist_reaches_only_handlers_with_a_resync_per
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_distrusts_versions_delivers_every_relisted_object() {
     let leaks = Leaks::watch();
-    let informer = informer_with(&unchanged_relist(SECOND), |builder| builder.distrust_versions());
+    let informer = informer_with(&unchanged_relist(SECOND), informant::InformerBuilder::distrust_versions);
     let probe = Probe::new();
     informer.add_handler(probe.handler()).unwrap();
     informer.start();
