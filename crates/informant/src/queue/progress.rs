@@ -108,16 +108,17 @@ impl Progress {
         ChangeRef { is_counted: false, ..change }
     }
 
-    /// Combines the reference of a requeued object with that of its `newer` deltas that wait: the object refers to the older change.
-    pub(super) fn combine(&mut self, requeued: ChangeRef, newer: ChangeRef) -> ChangeRef {
-        self.tracker.remove_waiting(newer.number);
-        ChangeRef { is_counted: newer.is_counted, ..requeued }
+    /// Combines the references of a requeued object and of its deltas that wait already: the object refers to the older change.
+    pub(super) fn combine(&mut self, requeued: ChangeRef, waiting: ChangeRef) -> ChangeRef {
+        self.tracker.remove_waiting(requeued.number.max(waiting.number));
+        // A requeued reference is not counted.
+        ChangeRef { number: requeued.number.min(waiting.number), is_counted: waiting.is_counted }
     }
 
     pub(super) fn requeue_pending(&mut self, pending: ChangeRef) {
         let requeued = self.requeue(pending);
         self.pending = Some(match self.pending.take() {
-            Some(newer) => self.combine(requeued, newer),
+            Some(waiting) => self.combine(requeued, waiting),
             None => requeued,
         });
     }

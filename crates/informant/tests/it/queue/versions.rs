@@ -167,3 +167,20 @@ fn a_list_without_a_version_does_not_change_the_reached_version() {
 
     assert_eq!(fifo.reached(), Some("7".into()));
 }
+
+// Decision 13
+#[test]
+fn a_version_that_was_requeued_is_not_reached_although_a_newer_one_is_requeued_after_it() {
+    let fifo = Fifo::new();
+    fifo.push(Change::Bookmark("1".into()));
+    let first = pop(&fifo);
+    fifo.push(Change::Bookmark("2".into()));
+    let second = pop(&fifo);
+
+    first.requeue();
+    second.requeue();
+
+    assert_eq!(fifo.reached(), None);
+    pop(&fifo).acknowledge();
+    assert_eq!(fifo.reached(), Some("2".into()));
+}
