@@ -16,7 +16,7 @@ use crate::{Cached, Deleted, Event, Origin, object::Erased};
 /// The cache has the change, and perhaps later ones, before the handler is called.
 ///
 /// Events come in the server's order, also between different objects. So a handler that maps the IP addresses of pods to names can remove the
-/// address in `on_delete` and insert it in `on_add` and `on_update`, although another pod gets the address soon. When the watch was down and the informer
+/// address in `on_delete` and insert it in `on_add` and `on_update`, even if another pod gets the address at once. When the watch was down and the informer
 /// has listed everything again, the server's order is not known; the handler then receives all deletes of this relist before all its adds and updates.
 /// An object that was deleted and created again meanwhile is also delivered as a delete first. Not in this order are:
 ///
