@@ -311,7 +311,7 @@ async fn a_slow_process_function_is_named_in_the_log_if_more_than_ten_objects_wa
     let names: Vec<_> = (0..12).map(|number| number.to_string()).collect();
     let objects: Vec<_> = names.iter().map(|name| (name.as_str(), 1)).collect();
     let source = source("10", &objects, open_watch());
-    let (reflector, queue) = grouped(&source);
+    let (reflector, queue) = reflector_and_queue(&source);
     let process_loop = ProcessLoop::new(reflector, queue, |_: &ObjectChanges<()>| {
         // The clock advances at the first poll.
         let _ = tokio::time::advance(Duration::from_millis(100)).now_or_never();

@@ -403,7 +403,7 @@ async fn a_history_change_fails_waits_for_versions() {
 #[tokio::test(start_paused = true)]
 async fn a_restore_is_noticed_although_no_request_fails() {
     for (pause, holds) in [(0.0, true), (9.0, true), (0.0, false), (30.0, false)] {
-        let world = World::new(false).await;
+        let world = World::new().await;
         let backup = world.server.backup();
         world.change("lost").await;
         let before = world.server.version();

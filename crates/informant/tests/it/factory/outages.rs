@@ -423,7 +423,7 @@ async fn a_hanging_request_is_shown_after_ten_seconds_and_given_up() {
 #[tokio::test(start_paused = true)]
 async fn each_change_of_the_cause_of_an_outage_is_reported_once() {
     let client = Client::new().await;
-    let mut reported = async |on: On, fault: Fault, seconds: f64| {
+    let reported = async |on: On, fault: Fault, seconds: f64| {
         let fault = client.server.inject(on, fault);
         client.server.cut_all_watches();
         sleep_seconds(seconds).await;
