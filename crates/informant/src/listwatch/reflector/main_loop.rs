@@ -276,7 +276,10 @@ impl Reflector {
                 now + delays.until_probe(refused_for, SHORT_REFUSAL, delay).max(obeyed(retry_after))
             }
             RetryRule::Backoff => {
-                let class = because.source.class();
+                // Soon after a history change, a history that cannot be proven may have changed again.
+                let is_unproven = matches!(because.source, SourceError::HistoryUnproven { .. });
+                let may_have_changed = is_unproven && self.contact.is_suspicious(now);
+                let class = if may_have_changed { ErrorClass::HistoryChanged } else { because.source.class() };
                 // A starting server breaks connections, and has no version before its start.
                 let may_be_start =
                     matches!(class, ErrorClass::ConnectionLost | ErrorClass::Expired | ErrorClass::HistoryChanged);
