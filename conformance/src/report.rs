@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
 use crate::{
-    cases::{Case, KnownFailure},
+    cases::Case,
     stage::{Failure, Measured},
 };
 
@@ -31,11 +31,6 @@ struct Row {
 
 enum Verdict {
     Passed,
-    /// The case is known to fail, and it failed in the known way.
-    FailedAsKnown {
-        why: &'static str,
-        failure: Failure,
-    },
     Failed(String),
 }
 
@@ -63,22 +58,8 @@ impl Table {
             Err(Failure::Broken(what)) => Err(Failure::Broken(what)),
             Err(failure) => check_resources(is_quick, &measured).and(Err(failure)),
         };
-        let verdict = match (outcome.err(), case.known_failure) {
-            (None, None | Some(KnownFailure::SometimesLate(_))) => Verdict::Passed,
-            (None, Some(KnownFailure::Wrong(_) | KnownFailure::Late(_))) => {
-                Verdict::Failed("is marked as a known failure and passes: remove the mark".into())
-            }
-            (Some(failure @ Failure::Wrong(_)), Some(KnownFailure::Wrong(why)))
-            | (Some(failure @ Failure::Late(_)), Some(KnownFailure::Late(why) | KnownFailure::SometimesLate(why))) => {
-                Verdict::FailedAsKnown { why, failure }
-            }
-            (Some(failure), Some(KnownFailure::Wrong(_))) => Verdict::Failed(format!("{failure}; marked as wrong")),
-            (Some(failure), Some(KnownFailure::Late(_) | KnownFailure::SometimesLate(_))) => {
-                Verdict::Failed(format!("{failure}; marked as late"))
-            }
-            (Some(failure), None) => Verdict::Failed(failure.to_string()),
-        };
-        let has_passed = !matches!(verdict, Verdict::Failed(_));
+        let has_passed = outcome.is_ok();
+        let verdict = outcome.map_or_else(|failure| Verdict::Failed(failure.to_string()), |()| Verdict::Passed);
         self.push(Row { name: case.name.into(), verdict, measured, bar: Some(bar) });
         has_passed
     }
@@ -130,9 +111,6 @@ impl Table {
             match &row.verdict {
                 Verdict::Passed => {}
                 Verdict::Failed(failure) => drop(writeln!(text, "- failed: {failure}")),
-                Verdict::FailedAsKnown { why, failure } => {
-                    let _ = writeln!(text, "- known failure ({why}): {failure}");
-                }
             }
             for problem in &row.measured.problems {
                 let _ = writeln!(text, "- problem: {problem}");
@@ -162,8 +140,6 @@ impl Row {
             self.name,
             match &self.verdict {
                 Verdict::Passed => "passed",
-                Verdict::FailedAsKnown { failure: Failure::Wrong(_), .. } => "wrong (known)",
-                Verdict::FailedAsKnown { .. } => "late (known)",
                 Verdict::Failed(_) => "**failed**",
             },
             sorted.len(),

@@ -9,8 +9,7 @@ use crate::stage::{Failure, Stage, define_widgets, delete_widgets};
 
 pub fn cases() -> [Case; 2] {
     [
-        Case::new("kind-deleted", "a custom kind is deleted, and created 40 s later", 5, run!(deleted, 40))
-            .sometimes_late("the informer asks for the kind with a delay that grew while it was gone"),
+        Case::new("kind-deleted", "a custom kind is deleted, and created 40 s later", 5, run!(deleted, 40)),
         Case::new("kind-recreated", "a custom kind is deleted and created at once", 5, run!(deleted, 0)),
     ]
 }

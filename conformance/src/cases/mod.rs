@@ -25,25 +25,12 @@ pub struct Case {
     pub changes_history: bool,
     /// Whether the client's log or its problems must name the history change.
     pub names_change: bool,
-    /// The failure that is known.
-    pub known_failure: Option<KnownFailure>,
     /// Whether `--quick` runs it.
     pub is_quick: bool,
     run: Run,
 }
 
 type Run = for<'a> fn(&'a mut Stage) -> BoxFuture<'a, Result<(), Failure>>;
-
-/// A failure of the library that is to be fixed.
-#[derive(Clone, Copy)]
-pub enum KnownFailure {
-    /// The cache stays wrong.
-    Wrong(&'static str),
-    /// The cache is right later than the bar allows.
-    Late(&'static str),
-    /// The cache is late in some runs, because a delay is random. The case may pass.
-    SometimesLate(&'static str),
-}
 
 impl Case {
     pub async fn run(&self, stage: &mut Stage) -> Result<(), Failure> {
@@ -57,7 +44,6 @@ impl Case {
             bar: Duration::from_secs(bar_s),
             changes_history: false,
             names_change: false,
-            known_failure: None,
             is_quick: false,
             run,
         }
@@ -75,24 +61,9 @@ impl Case {
         self
     }
 
-    /// `--quick` runs the case unless it is known to fail.
+    /// `--quick` runs the case, too.
     const fn quick(mut self) -> Self {
         self.is_quick = true;
-        self
-    }
-
-    const fn wrong(mut self, why: &'static str) -> Self {
-        self.known_failure = Some(KnownFailure::Wrong(why));
-        self
-    }
-
-    const fn sometimes_late(mut self, why: &'static str) -> Self {
-        self.known_failure = Some(KnownFailure::SometimesLate(why));
-        self
-    }
-
-    const fn late(mut self, why: &'static str) -> Self {
-        self.known_failure = Some(KnownFailure::Late(why));
         self
     }
 }

@@ -406,6 +406,10 @@ enum Trouble {
     Requests,
     /// The server cannot be reached for a while: open watches break, and connections are refused.
     Outage,
+    /// For a while, the server refuses all requests, or only watches, and open watches break.
+    Refusals,
+    /// For a while, no request is answered, and open watches break.
+    Hang,
     /// For a while, watches stay open and deliver nothing, and lists may never be answered.
     Silence,
     /// A backup is restored, and nothing is written any more.
@@ -417,14 +421,22 @@ enum Trouble {
 }
 
 impl Trouble {
-    const ALL: [Self; 6] =
-        [Self::Requests, Self::Outage, Self::Silence, Self::QuietRestore, Self::BusyRestore, Self::OvertakenRestore];
+    const ALL: [Self; 8] = [
+        Self::Requests,
+        Self::Outage,
+        Self::Refusals,
+        Self::Hang,
+        Self::Silence,
+        Self::QuietRestore,
+        Self::BusyRestore,
+        Self::OvertakenRestore,
+    ];
 
     /// The probability of this trouble in relation to the others.
     const fn weight(self) -> u32 {
         match self {
             Self::Requests => 16,
-            Self::Outage | Self::Silence => 2,
+            Self::Outage | Self::Refusals | Self::Hang | Self::Silence => 2,
             Self::QuietRestore | Self::BusyRestore | Self::OvertakenRestore => RESTORES,
         }
     }
@@ -503,6 +515,16 @@ impl<O: Texted> World<O> {
                 self.change(random);
                 sleep_seconds(random.f64() * [1.0, 20.0, 200.0][random.usize(0..3)]).await;
                 self.server.remove_fault(refusal);
+            }
+            Trouble::Refusals | Trouble::Hang => {
+                let refusal = Fault::status([401, 403, 429, 500, 503][random.usize(0..5)]);
+                let fault = if trouble == Trouble::Hang { Fault::Hang } else { refusal };
+                let on = if random.bool() { On::any() } else { On::watch() };
+                let fault = self.server.inject(on, fault);
+                self.server.cut_all_watches();
+                self.change(random);
+                sleep_seconds(random.f64() * [1.0, 20.0, 200.0][random.usize(0..3)]).await;
+                self.server.remove_fault(fault);
             }
             Trouble::Silence => {
                 let watches = Fault::freeze_after_events(random.usize(0..3));
