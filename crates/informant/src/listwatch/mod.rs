@@ -1,7 +1,7 @@
 //! Stage 1: lists and watches the objects of one source and passes every change to a queue.
 //!
 //! - **In:** the bytes that a server sends, or the objects that another [source](ListWatch) delivers.
-//! - **Out:** changes, to a [`Destination`]. Both [queues](crate::queue) are destinations.
+//! - **Out:** changes, to a [`Destination`], such as the [queue](crate::queue).
 //! - **Knows nothing of:** the queue, the store, handlers.
 //!
 //! A [`Reflector`] requests a list from a [source](ListWatch), such as [`KubeSource`], and then watches for changes. [`frames`] cuts the response

@@ -1,6 +1,6 @@
 //! Tracks the contact with the server: whether there was an outage, and whether the server is starting.
 //!
-//! - **In:** when bytes arrived, and which requests failed.
+//! - **In:** how watches ended, and which requests failed.
 //! - **Out:** whether the server's history must be checked; whether the server may be starting, which explains some errors.
 //! - **Knows nothing of:** how the history is checked.
 
