@@ -44,7 +44,7 @@ pub(crate) trait DynSource: Send + Sync {
     fn cluster(&self) -> Option<Arc<str>>;
     fn namespace(&self) -> Option<Arc<str>>;
     fn name(&self) -> String;
-    fn storage(&self) -> String;
+    fn storage(&self) -> Option<String>;
 }
 
 /// Adapts a `ListWatch<O>` to the erased objects of the reflector.
@@ -102,7 +102,7 @@ impl<O: Send + Sync + 'static, L: ListWatch<O>> DynSource for ErasedSource<O, L>
         self.source.name()
     }
 
-    fn storage(&self) -> String {
+    fn storage(&self) -> Option<String> {
         self.source.storage()
     }
 }

@@ -106,9 +106,9 @@ pub trait ListWatch<O>: Send + Sync + 'static {
     }
 
     /// Returns the name of the storage that gives the objects their versions. Sources of one client with the same storage share one history: after an
-    /// outage, one question about it answers for all of them. Default: the [`name`](Self::name), so that nothing is shared.
-    fn storage(&self) -> String {
-        self.name()
+    /// outage, one question about it answers for all of them. Default: `None`, a storage of its own.
+    fn storage(&self) -> Option<String> {
+        None
     }
 
     /// Erases the object type. The reflector calls it; it is not part of the public API.

@@ -83,7 +83,7 @@ impl Gate {
         self.state.lock().closed_since.is_none()
     }
 
-    /// Returns true if a request of another reflector has succeeded since the time `since`, and none has failed after that.
+    /// Returns true if a request has succeeded since the time `since`, and requests of several reflectors have not failed after that.
     pub(crate) fn is_open_for_others_since(&self, since: Instant) -> bool {
         self.state.lock().is_open_for_others_since(since)
     }

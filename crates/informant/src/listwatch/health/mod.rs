@@ -49,6 +49,8 @@ struct HealthState {
     acceptance: Arc<Gate>,
     storages: Mutex<HashMap<String, Arc<Storage>>>,
     history_changes: watch::Sender<u64>,
+    /// When the history last changed.
+    last_history_change: Mutex<Option<Instant>>,
     lists: Semaphore,
     /// When the health was created, from which the times below count, in milliseconds.
     created: Instant,
@@ -63,8 +65,12 @@ struct HealthState {
 /// How many reflectors list after an outage at the same time.
 const AT_ONCE: usize = 4;
 
-/// How often the reflectors of a client ask for the server's version because none of their watches receives a byte.
+/// How often the reflectors of a client ask for the server's version, because none of their watches receives a byte, or a request gets no response.
 const QUESTION_EVERY: Duration = Duration::from_secs(3);
+
+/// For this long after a history change, the history is checked before every watch: another server behind the same address may still have the
+/// old one.
+const SUSPICIOUS: Duration = Duration::from_secs(600);
 
 /// How long a reflector waits for a permit to list. Four requests that hang must not block all reflectors.
 const LONGEST_PERMIT_WAIT: Duration = Duration::from_secs(5);
@@ -96,7 +102,7 @@ impl ServerHealth {
         self.shared.last_byte.fetch_max(self.millis(now), Ordering::Relaxed);
     }
 
-    /// Returns when a watch of any reflector last received a byte.
+    /// Returns when a watch of any reflector was opened or received a byte, or the server answered a question.
     pub(crate) fn last_byte(&self) -> Instant {
         self.shared.created + Duration::from_millis(self.shared.last_byte.load(Ordering::Relaxed))
     }
@@ -140,7 +146,8 @@ impl ServerHealth {
 
     /// Notes a history change that a reflector found. `seen` is the number of changes that the reflector knew of: if the count is
     /// higher by now, another reflector has found the same change. Returns the number of changes.
-    pub(crate) fn note_history_change(&self, seen: u64) -> u64 {
+    pub(crate) fn note_history_change(&self, seen: u64, now: Instant) -> u64 {
+        *self.shared.last_history_change.lock() = Some(now);
         let mut count = seen;
         self.shared.history_changes.send_if_modified(|changes| {
             let is_new = *changes == seen;
@@ -149,6 +156,12 @@ impl ServerHealth {
             is_new
         });
         count
+    }
+
+    /// Returns true for ten minutes after a history change. Two servers behind one address may have different histories, so that what one reflector
+    /// received proves nothing for another one.
+    pub(crate) fn is_suspicious(&self, now: Instant) -> bool {
+        self.shared.last_history_change.lock().is_some_and(|last| now - last < SUSPICIOUS)
     }
 }
 
@@ -159,6 +172,7 @@ impl Default for HealthState {
             acceptance: Arc::default(),
             storages: Mutex::default(),
             history_changes: watch::Sender::new(0),
+            last_history_change: Mutex::default(),
             lists: Semaphore::new(AT_ONCE),
             created: Instant::now(),
             last_byte: AtomicU64::new(0),
@@ -184,10 +198,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_history_change_that_two_reflectors_find_is_counted_once() {
-        let health = ServerHealth::new();
-        assert_eq!((health.note_history_change(0), health.note_history_change(0)), (1, 1));
-        assert_eq!(health.note_history_change(1), 2);
+    fn a_history_change_that_two_reflectors_find_is_counted_once_and_makes_the_history_suspicious_for_ten_minutes() {
+        let (health, now) = (ServerHealth::new(), Instant::now());
+        assert!(!health.is_suspicious(now));
+        assert_eq!((health.note_history_change(0, now), health.note_history_change(0, now)), (1, 1));
+        assert_eq!(health.note_history_change(1, now), 2);
+        let is_suspicious = |seconds| health.is_suspicious(now + Duration::from_secs(seconds));
+        assert_eq!((is_suspicious(599), is_suspicious(600)), (true, false));
     }
 
     #[test]

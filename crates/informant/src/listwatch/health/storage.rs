@@ -55,14 +55,14 @@ impl Storage {
         timeout(LONGEST_WAIT, self.asking.lock()).await.ok()
     }
 
-    /// Stores a witness if it is the newest one.
+    /// Stores a witness if no other one is newer.
     pub(crate) fn offer(&self, witness: &Arc<Witness>) {
         let replaced = {
             let mut best = self.witness.lock();
             let is_better = best.as_ref().is_none_or(|best| {
                 best.history < witness.history
                     || (best.history == witness.history
-                        && best.version().compare(witness.version()) == Ok(Ordering::Less))
+                        && best.version().compare(witness.version()) != Ok(Ordering::Greater))
             });
             if is_better { best.replace(Arc::clone(witness)) } else { None }
         };

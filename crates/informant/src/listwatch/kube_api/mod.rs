@@ -357,11 +357,9 @@ impl<O> ListWatch<O> for KubeSource {
     }
 
     /// Returns the API group: other groups may be served by other servers. Events are often kept in a storage of their own.
-    fn storage(&self) -> String {
-        match self.resource.plural == "events" {
-            true => "events".into(),
-            false => self.resource.group.clone(),
-        }
+    fn storage(&self) -> Option<String> {
+        let is_event = self.resource.plural == "events";
+        Some(if is_event { "events".into() } else { self.resource.group.clone() })
     }
 
     fn erase(self) -> AnySource {

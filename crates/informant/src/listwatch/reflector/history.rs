@@ -10,10 +10,10 @@
 //! [`witness`](super::super::witness). If the server has that event, both histories are the same up to it. The watch is resumed there, not at a later
 //! bookmark, so that every later event of either history is delivered.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::{cmp::Ordering, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracing::debug;
 
 use super::{
@@ -28,6 +28,9 @@ use super::{
     status::Activity,
 };
 use crate::ResourceVersion;
+
+/// The time limit for all lookups of a check. The events of the watch are held meanwhile.
+const CHECKED_WITHIN: Duration = Duration::from_secs(30);
 
 /// What is known of the server's history.
 enum HistoryCheck {
@@ -58,19 +61,18 @@ impl Reflector {
         }
         self.check_other_reflectors()?;
         let opened_at = Instant::now();
-        let Some(since) = self.contact.check_since(opened_at).filter(|_| self.resume.is_versioned()) else {
-            return Ok(());
-        };
+        let is_suspicious = self.settings.health.is_suspicious(opened_at);
+        let since = self.contact.check_since(opened_at, is_suspicious).filter(|_| self.resume.is_versioned());
+        let Some(since) = since else { return Ok(()) };
         self.status.set(Activity::CheckingHistory);
-        let check = self.check_history(since, opened_at).await?;
+        let check = timeout(CHECKED_WITHIN, self.check_history(since, opened_at, is_suspicious)).await;
+        let check = check.unwrap_or(Err(SourceError::Silent { after: CHECKED_WITHIN }))?;
         let is_outage = self.contact.lost_at(opened_at).is_some();
         let is_unchecked = match &check {
             HistoryCheck::Changed => return Err(self.begin_new_history()),
             HistoryCheck::Differs => return Err(self.unproven()),
             // Without a failed request, a proxy has probably cut the connection.
-            HistoryCheck::Unproven
-                if self.contact.has_failed() || (is_outage && self.contact.is_suspicious(opened_at)) =>
-            {
+            HistoryCheck::Unproven if self.contact.has_failed() || (is_suspicious && self.contact.is_broken()) => {
                 return Err(self.unproven());
             }
             HistoryCheck::Unproven => is_outage,
@@ -116,9 +118,8 @@ impl Reflector {
     /// Notes a history change: cached objects and versions can no longer be compared with the objects and versions of the server. Returns the error
     /// that ends the watch.
     pub(super) fn begin_new_history(&mut self) -> SourceError {
-        self.history_changes_seen = self.settings.health.note_history_change(self.history_changes_seen);
+        self.history_changes_seen = self.settings.health.note_history_change(self.history_changes_seen, Instant::now());
         self.storage.forget_answers();
-        self.contact.note_history_change(Instant::now());
         self.decoder.begin_history();
         self.resume.note_history_change();
         SourceError::HistoryChanged { reached: self.resume.newest() }
@@ -141,14 +142,22 @@ impl Reflector {
         }
     }
 
-    async fn check_history(&mut self, since: Instant, opened_at: Instant) -> Result<HistoryCheck, SourceError> {
-        if self.contact.is_suspicious(opened_at) {
+    async fn check_history(
+        &mut self,
+        since: Instant,
+        opened_at: Instant,
+        is_suspicious: bool,
+    ) -> Result<HistoryCheck, SourceError> {
+        if is_suspicious {
             let own = self.witness.clone();
             return self.ask(own.as_deref()).await;
         }
         let storage = Arc::clone(&self.storage);
         let _turn = storage.turn().await;
         let content = self.anchors.content().cloned().unwrap_or_else(|| self.resume.reached());
+        // The newest event of the storage proves the most; if it is not conclusive, this reflector's own event may be.
+        let best = storage.witness(self.history_changes_seen).filter(|best| covers(best.version(), &content));
+        let own = self.witness.clone();
         if let Some(newest) = storage.newest(since, opened_at) {
             if self.resume.note_newest_version(&newest) == Ordering::Less {
                 return Ok(HistoryCheck::Changed);
@@ -156,27 +165,20 @@ impl Reflector {
             match storage.proven(&content, since, opened_at) {
                 Some(version) => return Ok(HistoryCheck::Same(version)),
                 // Without a newest event, only the version can be compared.
-                None if self.witness.is_none() && !self.is_covered_by_witness(&content) => {
-                    return Ok(HistoryCheck::Unproven);
-                }
+                None if best.is_none() && own.is_none() => return Ok(HistoryCheck::Unproven),
                 None => {}
             }
         }
-        // The newest event of the storage proves the most; if it is not conclusive, this reflector's own event may be.
-        let best = storage.witness(self.history_changes_seen).filter(|best| covers(best.version(), &content));
-        let own = self.witness.clone().filter(|own| best.as_ref().is_none_or(|best| own.version() != best.version()));
-        let (first, second) = if best.is_some() { (best, own) } else { (own, None) };
-        let check = self.ask(first.as_deref()).await?;
-        match (check, second) {
-            (HistoryCheck::Unproven | HistoryCheck::Refused | HistoryCheck::Unsupported, Some(own)) => {
-                self.ask(Some(&own)).await
-            }
-            (check, _) => Ok(check),
+        let Some(best) = best else { return self.ask(own.as_deref()).await };
+        if own.as_ref().is_some_and(|own| Arc::ptr_eq(own, &best)) {
+            return self.ask(Some(&best)).await;
         }
-    }
-
-    fn is_covered_by_witness(&self, content: &ResourceVersion) -> bool {
-        self.storage.witness(self.history_changes_seen).is_some_and(|best| covers(best.version(), content))
+        // What another kind answers counts only if it is conclusive: it may be forbidden, gone or broken.
+        match self.ask(Some(&best)).await {
+            Ok(check @ (HistoryCheck::Same(_) | HistoryCheck::Changed | HistoryCheck::Differs)) => Ok(check),
+            Err(error) if error.code().is_none() => Err(error),
+            Ok(_) | Err(_) => self.ask(own.as_deref()).await,
+        }
     }
 
     /// Asks the source for the events of a witness, or for its version.

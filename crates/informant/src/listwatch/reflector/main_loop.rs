@@ -71,7 +71,11 @@ impl Reflector {
                 }
                 ReflectorState::CheckingHistory { before: Request::List | Request::StreamedList } => {
                     // A history change is noted in `self` for the next list. Any other result does not matter for a list.
-                    let _ = self.check_history_after_outage().await;
+                    if let Err(error) = self.check_history_after_outage().await
+                        && error.class() == ErrorClass::HistoryChanged
+                    {
+                        self.note_failure(Operation::CheckHistory, error);
+                    }
                     Ok(Input::Done)
                 }
                 ReflectorState::StreamedList => self.stream(&mut opened).await,
@@ -79,7 +83,7 @@ impl Reflector {
                 ReflectorState::OpeningWatch => self.open_watch(&mut opened).await,
                 ReflectorState::Watch => match opened.take() {
                     Some(reader) => Err(self.watch(reader).await),
-                    None => self.open_watch(&mut opened).await,
+                    None => Ok(Input::Earlier),
                 },
                 ReflectorState::Backoff { before } => self.wait_after(last_failure.take(), before).await,
                 ReflectorState::KindGone => self.wait_after(last_failure.take(), Request::List).await,
@@ -103,6 +107,7 @@ impl Reflector {
         let version = self.resume.watch_version();
         let reader = opened.take();
         self.check_history_after_outage().await.map_err(|error| Failure::refused(Operation::CheckHistory, error))?;
+        self.storage.gate.open(Instant::now(), &mut self.prober);
         if self.resume.watch_version() != version {
             return Ok(Input::Earlier);
         }
@@ -165,13 +170,19 @@ impl Reflector {
         let now = Instant::now();
         self.note_answer(now);
         self.settings.health.acceptance().open(now, &mut self.prober);
-        self.storage.gate.open(now, &mut self.prober);
         now
     }
 
-    /// Notes a complete list or an open watch. Returns the time.
+    /// Notes that a watch was opened. That does not show that the storage works: a server can open a watch from its cache.
+    pub(super) fn note_response_of_watch(&mut self) {
+        let now = self.note_acceptance();
+        self.machine.delays.note_success(now);
+    }
+
+    /// Notes a complete list. Returns the time.
     pub(super) fn note_success(&mut self) -> Instant {
         let now = self.note_acceptance();
+        self.storage.gate.open(now, &mut self.prober);
         self.machine.delays.note_success(now);
         now
     }
@@ -244,11 +255,15 @@ impl Reflector {
             }
             match ask_for_version(&*Arc::clone(&self.settings.source)).await {
                 Ok(_) => {
-                    self.note_acceptance();
+                    let now = self.note_acceptance();
+                    self.storage.gate.open(now, &mut self.prober);
                     self.has_probed = true;
                     return;
                 }
-                Err(error) => because = self.note_failure(because.operation, error),
+                Err(error) => {
+                    self.has_probed = false;
+                    because = self.note_failure(because.operation, error);
+                }
             }
         }
     }
@@ -268,6 +283,9 @@ impl Reflector {
                 let outage = retries_soon.then_some((outage, SHORT_OUTAGE));
                 return self.wait_at(health.reach(), outage, because).await;
             }
+            RetryRule::OfClient | RetryRule::OfStorage if self.has_probed => {
+                now + self.machine.delays.after_failure(now, retry_after)
+            }
             RetryRule::OfClient => return self.wait_at(health.acceptance(), refused, because).await,
             RetryRule::OfStorage => return self.wait_at(&Arc::clone(&self.storage.gate), refused, because).await,
             RetryRule::Alone => {
@@ -278,7 +296,7 @@ impl Reflector {
             RetryRule::Backoff => {
                 // Soon after a history change, a history that cannot be proven may have changed again.
                 let is_unproven = matches!(because.source, SourceError::HistoryUnproven { .. });
-                let may_have_changed = is_unproven && self.contact.is_suspicious(now);
+                let may_have_changed = is_unproven && health.is_suspicious(now);
                 let class = if may_have_changed { ErrorClass::HistoryChanged } else { because.source.class() };
                 // A starting server breaks connections, and has no version before its start.
                 let may_be_start =

@@ -440,7 +440,7 @@ impl ReflectorSettings {
             anchors: Anchors::default(),
             history_changes_seen,
             history_changes,
-            storage: self.health.storage(&self.source.storage()),
+            storage: self.source.storage().map_or_else(Arc::default, |name| self.health.storage(&name)),
             witness: None,
             unanswered_requests: 0,
             prober: None,

@@ -48,6 +48,11 @@ impl Reporter {
     /// Reports a failure at once.
     pub(super) fn report(&self, failure: &ListWatchError) {
         *self.last.lock() = Some((FailureCause::of(failure), Instant::now()));
+        self.tell(failure);
+    }
+
+    /// Reports a failure that is not part of an outage.
+    pub(super) fn tell(&self, failure: &ListWatchError) {
         let informer = &*self.informer;
         if let Some(callback) = &self.on_error {
             call(informer, "on_error", || callback(failure));

@@ -49,6 +49,7 @@ impl Reflector {
     where
         F: Future<Output = Result<T, SourceError>>,
     {
+        let mut may_repeat = true;
         loop {
             let asked_at = Instant::now();
             let limit = within.saturating_mul(1 << self.unanswered_requests.min(10)).min(self.settings.idle_timeout);
@@ -61,7 +62,7 @@ impl Reflector {
             self.status.update(|status| status.pending = Some(pending));
             let response = {
                 let (is_late, answers_again) =
-                    (pin!(sleep_until(asked_at + limit)), pin!(self.answers_again(asked_at)));
+                    (pin!(sleep_until(asked_at + limit)), pin!(self.answers_again(asked_at, may_repeat)));
                 match select(response, select(is_late, answers_again)).await {
                     Either::Left((response, _)) => Some(response),
                     Either::Right(_) => None,
@@ -77,13 +78,16 @@ impl Reflector {
                     self.unanswered_requests += 1;
                     return Err(SourceError::Silent { after: limit });
                 }
-                None => debug!(informer = %self.resource, "the server answers again; repeating the request"),
+                None => {
+                    may_repeat = false;
+                    debug!(informer = %self.resource, "the server answers again; repeating the request");
+                }
             }
         }
     }
 
     /// Waits until the server answers a question after it did not answer one. Shows in the status whether it has answered one since `asked_at`.
-    async fn answers_again(&self, asked_at: Instant) {
+    async fn answers_again(&self, asked_at: Instant, may_repeat: bool) {
         let (source, health) = (&self.settings.source, &self.settings.health);
         let mut was_silent = false;
         loop {
@@ -99,7 +103,7 @@ impl Reflector {
                 health.note_question(is_answered, Instant::now());
             }
             let (is_silent, has_answered) = (health.is_silent(), health.last_byte() > asked_at);
-            if has_answered && was_silent && !is_silent {
+            if may_repeat && has_answered && was_silent && !is_silent {
                 return;
             }
             was_silent |= is_silent;

@@ -48,7 +48,8 @@ pub struct ReflectorStatus {
     pub events: u64,
     /// How often the server's history changed, for example because a backup was restored.
     pub history_changes: u64,
-    /// The number of outages after which the server's history was not checked, because the server refused the check.
+    /// The number of outages after which the server's history was not checked, because the server refused the check, or because it could not prove its
+    /// history and no request had failed.
     pub unchecked_outages: u64,
     /// True while watches fail: a list that succeeds does not end the failure then.
     #[serde(skip)]

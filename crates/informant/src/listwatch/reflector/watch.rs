@@ -65,7 +65,7 @@ impl Reflector {
         debug!(informer = %self.resource, rv = %version, "opening a watch");
         let reader = self.open(version, false).await;
         *opened = Some(reader.map_err(|error| Failure::refused(Operation::OpenWatch, error))?);
-        self.note_success();
+        self.note_response_of_watch();
         Ok(Input::Done)
     }
 
@@ -169,7 +169,7 @@ impl Reflector {
                 }
                 Wake::Time => {
                     let (now, health) = (Instant::now(), &self.settings.health);
-                    silence.wake(now, health.last_byte(), || health.may_ask(now))
+                    silence.wake(now, health.last_byte(), health.is_silent(), || health.may_ask(now))
                 }
             };
             match step {
@@ -205,7 +205,7 @@ impl Reflector {
             status.unanswered_since.get_or_insert_with(Instant::now);
         });
         if !was_known {
-            self.reporter.report(&ListWatchError {
+            self.reporter.tell(&ListWatchError {
                 operation: Operation::Watch,
                 resource: Arc::clone(&self.resource),
                 source: SourceError::Silent { after: last_byte_at.elapsed() },

@@ -14,14 +14,12 @@ use crate::listwatch::health::SHORTEST_RESTORE;
 /// The contact of one reflector with its server.
 #[derive(Debug)]
 pub(crate) struct Contact {
-    /// When the last watch ended on time, or the last list or check ended.
+    /// When the last watch, list or check ended.
     last: Instant,
     /// When the last watch broke, if the server's history was not checked since.
     broken_at: Option<Instant>,
     /// True if an attempt to reach the server has failed since the history was last known to be the same.
     has_failed: bool,
-    /// Until when the history is checked before every watch, because it changed.
-    suspicious_until: Option<Instant>,
     /// Since when no request has reached the server.
     unreachable_since: Option<Instant>,
     /// When the server answered first after it could not be reached.
@@ -53,17 +51,12 @@ const STARTING: Duration = Duration::from_secs(30);
 /// The number of attempts with short delays if the server answers other reflectors but not this one.
 const QUICK_LONE_FAILURES: u32 = 5;
 
-/// For this long after a history change, the history is checked before every watch: another server behind the same address may still have the
-/// old one.
-const SUSPICIOUS: Duration = Duration::from_secs(600);
-
 impl Contact {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             last: now,
             broken_at: None,
             has_failed: false,
-            suspicious_until: None,
             unreachable_since: None,
             first_answer: None,
             lone_failures: 0,
@@ -89,11 +82,6 @@ impl Contact {
             matches!(class, ErrorClass::Unreachable | ErrorClass::ConnectionLost | ErrorClass::ServerError);
     }
 
-    /// Notes a history change.
-    pub(crate) fn note_history_change(&mut self, now: Instant) {
-        self.suspicious_until = Some(now + SUSPICIOUS);
-    }
-
     /// Returns since when the server may have been restored, if a watch was opened now; `None` if it cannot have been. That needs no check only if the
     /// watch before ended on time, or a list ended, and this one followed within two seconds.
     pub(crate) fn lost_at(&self, now: Instant) -> Option<Instant> {
@@ -101,21 +89,20 @@ impl Contact {
         self.broken_at.or_else(|| is_lost.then_some(self.last))
     }
 
-    /// Returns true for ten minutes after a history change. Two servers behind one address may have different histories, so that what another reflector
-    /// received proves nothing for this one.
-    pub(crate) fn is_suspicious(&self, now: Instant) -> bool {
-        self.suspicious_until.is_some_and(|until| now < until)
-    }
-
-    /// As [`lost_at`](Self::lost_at), but never `None` while the history is [suspicious](Self::is_suspicious).
-    pub(crate) fn check_since(&self, now: Instant) -> Option<Instant> {
-        self.lost_at(now).or_else(|| self.is_suspicious(now).then_some(self.last))
+    /// As [`lost_at`](Self::lost_at), but never `None` if the history is suspicious.
+    pub(crate) fn check_since(&self, now: Instant, is_suspicious: bool) -> Option<Instant> {
+        self.lost_at(now).or_else(|| is_suspicious.then_some(self.last))
     }
 
     /// Returns true if a request has failed since the history was last known to be the same. A server that was restored without that is rare, but proxies
     /// that cut connections are not: without a failed request, a history that cannot be proven is not listed again.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
+    }
+
+    /// Returns true if a watch broke, and the server's history was not checked since.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken_at.is_some()
     }
 
     /// Notes that the server answered a request, successfully or not.
@@ -198,21 +185,10 @@ mod tests {
         assert_eq!(contact.lost_at(at(1)), Some(begun));
 
         contact.end_outage(at(2));
-        assert_eq!(contact.lost_at(at(3)), None);
+        assert_eq!((contact.lost_at(at(3)), contact.check_since(at(3), true)), (None, Some(at(2))));
         contact.note_watch_end(None, at(3));
         contact.note_watch_end(None, at(5));
         assert_eq!(contact.lost_at(at(5)), Some(at(3)), "the first break counts");
-    }
-
-    #[test]
-    fn for_ten_minutes_after_a_history_change_every_watch_is_checked() {
-        let begun = Instant::now();
-        let at = |seconds: u32| begun + seconds * SECOND;
-        let mut contact = Contact::new(begun);
-        contact.note_history_change(begun);
-        contact.end_outage(at(599));
-        assert_eq!((contact.lost_at(at(599)), contact.check_since(at(599))), (None, Some(at(599))));
-        assert_eq!(contact.check_since(at(600)), None);
     }
 
     #[test]

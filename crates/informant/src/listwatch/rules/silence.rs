@@ -9,7 +9,7 @@
 //! | any but off | bytes | quiet | |
 //! | quiet | the bookmark interval and 5 s have passed | asked | ask |
 //! | quiet | no watch of the client received a byte for 30 s, and no other reflector asks | asked | ask |
-//! | quiet | no watch of the client received a byte for 35 s | unanswered | report as stale |
+//! | quiet | no watch of the client received a byte for 36 s, and the server did not answer the question | unanswered | report as stale |
 //! | asked | the watch has delivered that version | quiet | confirm |
 //! | asked | a newer version | behind | |
 //! | behind | the bookmark interval has passed | | reopen |
@@ -85,6 +85,12 @@ const USUAL_INTERVAL: Duration = Duration::from_secs(60);
 /// If no watch of a client receives a byte for this long, one reflector asks for all.
 const CLIENT_ASKS_AFTER: Duration = Duration::from_secs(30);
 
+/// If the question is not answered by then, all reflectors of the client report it: five seconds later, and one for the answer to be noted.
+const CLIENT_STALE_AFTER: Duration = Duration::from_secs(36);
+
+/// How often a reflector looks whether the question of another one was answered.
+const RECHECKED_AFTER: Duration = Duration::from_secs(1);
+
 /// How much later than usual a bookmark may come; also the pause between two questions that get no answer.
 const TOLERANCE: Duration = Duration::from_secs(5);
 
@@ -102,12 +108,12 @@ impl Silence {
         }
     }
 
-    /// Returns when to call [`wake`](Self::wake), if no bytes or answer arrive before. `client` is when a watch of the client last received a byte.
-    pub(crate) fn wakes_at(&self, now: Instant, client: Instant) -> Option<Instant> {
+    /// Returns when to call [`wake`](Self::wake), if no bytes or answer arrive before. `client_last_byte` is when a watch of the client last received a byte.
+    pub(crate) fn wakes_at(&self, now: Instant, client_last_byte: Instant) -> Option<Instant> {
         match self.state {
             WatchSilence::Quiet { until } => {
-                let (ask_at, report_at) = (client + CLIENT_ASKS_AFTER, client + CLIENT_ASKS_AFTER + TOLERANCE);
-                Some(until.min(if now < ask_at { ask_at } else { report_at }))
+                let (ask_at, report_at) = (client_last_byte + CLIENT_ASKS_AFTER, client_last_byte + CLIENT_STALE_AFTER);
+                Some(until.min(if now < ask_at { ask_at } else { report_at.max(now + RECHECKED_AFTER) }))
             }
             WatchSilence::Behind { until } => Some(until),
             WatchSilence::Unanswered { ask_at } => Some(ask_at),
@@ -115,12 +121,19 @@ impl Silence {
         }
     }
 
-    /// Decides the next step at a time that [`wakes_at`](Self::wakes_at) returned. `may_ask` returns true if no other reflector of the client asks.
-    pub(crate) fn wake(&mut self, now: Instant, client: Instant, may_ask: impl Fn() -> bool) -> SilenceStep {
-        let client_silence = now - client;
+    /// Decides the next step at a time that [`wakes_at`](Self::wakes_at) returned. `may_ask` returns true if no other reflector of the client asks;
+    /// `is_unanswered` is true if the server did not answer the last question of any of them.
+    pub(crate) fn wake(
+        &mut self,
+        now: Instant,
+        client_last_byte: Instant,
+        is_unanswered: bool,
+        may_ask: impl Fn() -> bool,
+    ) -> SilenceStep {
+        let client_silence = now - client_last_byte;
         match self.state {
             WatchSilence::Quiet { until } if until <= now => self.ask(now, false),
-            WatchSilence::Quiet { .. } if client_silence >= CLIENT_ASKS_AFTER + TOLERANCE => {
+            WatchSilence::Quiet { .. } if client_silence >= CLIENT_STALE_AFTER && is_unanswered => {
                 self.state = WatchSilence::Unanswered { ask_at: now + TOLERANCE };
                 SilenceStep::ReportStale
             }
@@ -187,21 +200,27 @@ mod tests {
     }
 
     #[test]
-    fn if_no_watch_of_a_client_receives_a_byte_one_reflector_asks_after_thirty_seconds_and_all_are_stale_after_five_more()
+    fn if_no_watch_of_a_client_receives_a_byte_one_reflector_asks_after_thirty_seconds_and_all_are_stale_if_it_gets_no_answer()
      {
         let begun = Instant::now();
         let mut asking = Silence::new(begun, None);
         let mut other = Silence::new(begun, None);
         assert_eq!(asking.wakes_at(begun, begun), Some(after(begun, 30)));
-        assert_eq!(asking.wake(after(begun, 30), begun, || true), SilenceStep::Ask);
-        assert_eq!(other.wake(after(begun, 30), begun, || false), SilenceStep::Nothing);
-        assert_eq!(other.wakes_at(after(begun, 30), begun), Some(after(begun, 35)));
+        assert_eq!(asking.wake(after(begun, 30), begun, false, || true), SilenceStep::Ask);
+        assert_eq!(other.wake(after(begun, 30), begun, false, || false), SilenceStep::Nothing);
+        assert_eq!(other.wakes_at(after(begun, 30), begun), Some(after(begun, 36)));
+        assert_eq!(other.wake(after(begun, 36), begun, false, || false), SilenceStep::Nothing, "nothing is known yet");
 
-        assert_eq!(asking.answer(after(begun, 35), VersionAnswer::Nothing), SilenceStep::ReportStale);
-        assert_eq!(other.wake(after(begun, 35), begun, || false), SilenceStep::ReportStale);
-        assert_eq!(other.wake(after(begun, 40), begun, || false), SilenceStep::Nothing, "the first one asks again");
-        assert_eq!(other.wake(after(begun, 45), after(begun, 42), || false), SilenceStep::Ask, "the server answers");
-        assert_eq!(other.answer(after(begun, 46), VersionAnswer::Same), SilenceStep::Reopen);
+        assert_eq!(asking.answer(after(begun, 36), VersionAnswer::Nothing), SilenceStep::ReportStale);
+        assert_eq!(other.wake(after(begun, 36), begun, true, || false), SilenceStep::ReportStale);
+        assert_eq!(
+            other.wake(after(begun, 41), begun, true, || false),
+            SilenceStep::Nothing,
+            "the first one asks again"
+        );
+        let answered = after(begun, 42);
+        assert_eq!(other.wake(after(begun, 46), answered, false, || false), SilenceStep::Ask, "the server answers");
+        assert_eq!(other.answer(after(begun, 47), VersionAnswer::Same), SilenceStep::Reopen);
     }
 
     #[test]
@@ -209,11 +228,11 @@ mod tests {
         let begun = Instant::now();
         let mut silence = Silence::new(begun, None);
         assert_eq!(
-            (silence.wake(after(begun, 64), after(begun, 64), || true), wakes_at(&silence)),
+            (silence.wake(after(begun, 64), after(begun, 64), false, || true), wakes_at(&silence)),
             (SilenceStep::Nothing, Some(after(begun, 65)))
         );
         assert_eq!(
-            (silence.wake(after(begun, 65), after(begun, 65), || true), wakes_at(&silence)),
+            (silence.wake(after(begun, 65), after(begun, 65), false, || true), wakes_at(&silence)),
             (SilenceStep::Ask, None)
         );
 
@@ -226,27 +245,27 @@ mod tests {
     fn a_silent_watch_that_does_not_deliver_a_newer_version_within_the_bookmark_interval_is_reopened() {
         let begun = Instant::now();
         let mut silence = Silence::new(begun, Some(Duration::from_secs(100)));
-        assert_eq!(silence.wake(after(begun, 105), after(begun, 105), || true), SilenceStep::Ask);
+        assert_eq!(silence.wake(after(begun, 105), after(begun, 105), false, || true), SilenceStep::Ask);
         assert_eq!(silence.answer(after(begun, 106), VersionAnswer::Newer), SilenceStep::Nothing);
-        assert_eq!(silence.wake(after(begun, 205), after(begun, 205), || true), SilenceStep::Nothing);
-        assert_eq!(silence.wake(after(begun, 206), after(begun, 206), || true), SilenceStep::Reopen);
+        assert_eq!(silence.wake(after(begun, 205), after(begun, 205), false, || true), SilenceStep::Nothing);
+        assert_eq!(silence.wake(after(begun, 206), after(begun, 206), false, || true), SilenceStep::Reopen);
     }
 
     #[test]
     fn a_silent_server_that_does_not_answer_is_reported_and_asked_again_and_its_watch_reopened_when_it_answers() {
         let begun = Instant::now();
         let mut silence = Silence::new(begun, None);
-        silence.wake(after(begun, 65), after(begun, 65), || true);
+        silence.wake(after(begun, 65), after(begun, 65), false, || true);
         assert_eq!(silence.answer(after(begun, 70), VersionAnswer::Nothing), SilenceStep::ReportStale);
         assert_eq!(
             (
-                silence.wake(after(begun, 74), after(begun, 74), || true),
-                silence.wake(after(begun, 75), after(begun, 75), || true)
+                silence.wake(after(begun, 74), after(begun, 74), false, || true),
+                silence.wake(after(begun, 75), after(begun, 75), false, || true)
             ),
             (SilenceStep::Nothing, SilenceStep::Ask)
         );
         assert_eq!(silence.answer(after(begun, 80), VersionAnswer::Nothing), SilenceStep::ReportStale);
-        assert_eq!(silence.wake(after(begun, 85), after(begun, 85), || true), SilenceStep::Ask);
+        assert_eq!(silence.wake(after(begun, 85), after(begun, 85), false, || true), SilenceStep::Ask);
         assert_eq!(silence.answer(after(begun, 86), VersionAnswer::Same), SilenceStep::Reopen);
     }
 
@@ -255,7 +274,7 @@ mod tests {
         let begun = Instant::now();
         for answers in [vec![], vec![VersionAnswer::Nothing], vec![VersionAnswer::Newer], vec![VersionAnswer::Same]] {
             let mut silence = Silence::new(begun, None);
-            silence.wake(after(begun, 65), after(begun, 65), || true);
+            silence.wake(after(begun, 65), after(begun, 65), false, || true);
             for answer in answers {
                 silence.answer(after(begun, 66), answer);
             }
@@ -275,7 +294,7 @@ mod tests {
     fn a_source_that_does_not_support_the_question_is_not_asked_again_when_silent() {
         let begun = Instant::now();
         let mut silence = Silence::new(begun, None);
-        silence.wake(after(begun, 65), after(begun, 65), || true);
+        silence.wake(after(begun, 65), after(begun, 65), false, || true);
         assert_eq!(silence.answer(after(begun, 66), VersionAnswer::Unsupported), SilenceStep::Nothing);
         silence.reset(after(begun, 67));
         assert_eq!(wakes_at(&silence), None);

@@ -48,7 +48,8 @@
 //! | opening watch | error: connection lost, server error, other | fifth failure, old list | backoff (list) | publish |
 //! | opening watch | error: connection lost, server error, other | | backoff (watch) | publish |
 //! | opening watch | any | | backoff (list) | publish |
-//! | watch | done, not supported, earlier | | watch | |
+//! | watch | done, not supported | | watch | |
+//! | watch | earlier | | opening watch | |
 //! | watch | any | no version | backoff (list) | publish |
 //! | watch | end | progress | opening watch | |
 //! | watch | error: connection lost | progress | opening watch | publish |
@@ -333,7 +334,8 @@ impl StateMachine {
             }
             (OpeningWatch, Ended(_) | Failed(..)) => relist,
 
-            (Watch, Done | NotSupported | Earlier) => done(Watch),
+            (Watch, Done | NotSupported) => done(Watch),
+            (Watch, Earlier) => done(OpeningWatch),
             (Watch, Ended(_)) if can_resume && made_progress => done(OpeningWatch),
             (Watch, Failed(E::ConnectionLost, _)) if can_resume && made_progress => (OpeningWatch, Action::Publish),
             (Watch, Failed(E::Unreachable | E::Overloaded, _)) if can_resume => rewatch,

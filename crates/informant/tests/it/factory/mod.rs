@@ -6,6 +6,7 @@ mod history;
 mod lifecycle;
 mod object_types;
 mod outages;
+mod recovery;
 mod resuming;
 mod scopes;
 mod settings;

@@ -1,0 +1,274 @@
+//! Recovery where one kind, one request or one server differs from the others.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use informant::{
+    SharedInformer, SharedInformerFactory,
+    listwatch::{
+        KubeSource, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, ServerHealth, SourceError,
+        WatchRequest, WatchStream,
+    },
+};
+use informant_apiserver::{ApiServer, Fault, On, Verb};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::support::{
+    reflector::{full_lists, sleep_seconds},
+    servers::{SECOND, client, config},
+};
+
+/// A server with two kinds, and a factory with an informer of each, synced.
+struct World {
+    server: ApiServer,
+    factory: SharedInformerFactory,
+    configs: SharedInformer<ConfigMap>,
+    secrets: SharedInformer<Secret>,
+    errors: Arc<Mutex<Vec<String>>>,
+}
+
+fn secret(key: &str) -> serde_json::Value {
+    let mut object = config(key);
+    object.as_object_mut().unwrap().remove("data");
+    object
+}
+
+impl World {
+    async fn new(server: ApiServer) -> Self {
+        server.put("configmaps", config("shop/a")).unwrap();
+        server.put("secrets", secret("shop/a")).unwrap();
+        let errors = Arc::<Mutex<Vec<String>>>::default();
+        let recorded = Arc::clone(&errors);
+        let factory = SharedInformerFactory::builder(client(&server))
+            .on_error(move |error| recorded.lock().push(error.source.to_string()))
+            .build();
+        let (configs, secrets) = (factory.informer(), factory.informer());
+        factory.start();
+        factory.synced().await.unwrap();
+        server.wait_for_watches("configmaps", 1).await;
+        server.wait_for_watches("secrets", 1).await;
+        Self { server, factory, configs, secrets, errors }
+    }
+
+    fn errors(&self) -> Vec<String> {
+        std::mem::take(&mut *self.errors.lock())
+    }
+}
+
+/// P1: the newest event is of a kind that cannot be asked for any more. The quiet kind has received no event of its own.
+#[tokio::test(start_paused = true)]
+async fn a_restore_is_noticed_although_the_kind_of_the_newest_event_is_refused() {
+    for code in [403, 404, 503] {
+        let server = ApiServer::new();
+        let backup = server.backup();
+        server.put("secrets", secret("shop/lost")).unwrap();
+        let world = World::new(server.clone()).await;
+        server.put("configmaps", config("shop/newest")).unwrap();
+        sleep_seconds(3.0).await;
+        let outage = server.inject(On::any(), Fault::Refuse);
+        server.restore(&backup);
+        for number in 0..20 {
+            server.put("configmaps", config(&format!("shop/{number}"))).unwrap();
+        }
+        sleep_seconds(5.0).await;
+        server.inject(On::any().of("configmaps"), Fault::status(code));
+        server.remove_fault(outage);
+
+        sleep_seconds(60.0).await;
+
+        assert_eq!(world.secrets.lister().len(), 0, "{code}: the lost secret is gone");
+        world.factory.stop().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_refused_after_an_outage_does_not_delay_another_kind() {
+    for code in [403, 404, 503] {
+        let world = World::new(ApiServer::new()).await;
+        let server = &world.server;
+        server.put("secrets", secret("shop/b")).unwrap();
+        server.put("configmaps", config("shop/b")).unwrap();
+        sleep_seconds(3.0).await;
+        let outage = server.inject(On::any(), Fault::Refuse);
+        server.cut_all_watches();
+        sleep_seconds(20.0).await;
+        server.inject(On::any().of("configmaps"), Fault::status(code));
+        server.remove_fault(outage);
+        server.put("secrets", secret("shop/c")).unwrap();
+
+        let begun = Instant::now();
+        while world.secrets.lister().len() < 3 {
+            sleep_seconds(0.1).await;
+        }
+
+        assert!(begun.elapsed() <= 5 * SECOND, "{code}: {:?}", begun.elapsed());
+        world.factory.stop().await.unwrap();
+    }
+}
+
+/// After a history change, a quiet kind cannot prove its history; that must not lead to one list after the other.
+#[tokio::test(start_paused = true)]
+async fn after_a_history_change_watches_that_open_slowly_are_opened_and_nothing_is_listed_again() {
+    let server = ApiServer::new();
+    server.inject(On::watch_list(), Fault::WatchListRefused);
+    let world = World::new(server.clone()).await;
+    let backup = server.backup();
+    server.put("configmaps", config("shop/b")).unwrap();
+    sleep_seconds(1.0).await;
+    let outage = server.inject(On::any(), Fault::Refuse);
+    server.restore(&backup);
+    sleep_seconds(5.0).await;
+    server.remove_fault(outage);
+    // The newest item of the list is now older than the list.
+    server.put("secrets", secret("shop/c")).unwrap();
+    server.inject(On::verbs([Verb::Watch]), Fault::Delay(3 * SECOND));
+    server.clear_requests();
+
+    sleep_seconds(500.0).await;
+
+    assert!(full_lists(&server, "configmaps") <= 3, "{}", full_lists(&server, "configmaps"));
+    server.put("configmaps", config("shop/z")).unwrap();
+    sleep_seconds(1.0).await;
+    assert_eq!(world.configs.lister().len(), 2);
+    world.factory.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_reported_although_a_silent_watch_was_reported_before() {
+    let world = World::new(ApiServer::new()).await;
+    let server = &world.server;
+    let hang = server.inject(On::list(), Fault::Hang);
+    sleep_seconds(40.0).await;
+    for kind in ["configmaps", "secrets"] {
+        server.put(kind, secret("shop/b")).unwrap();
+    }
+    sleep_seconds(1.0).await;
+    server.remove_fault(hang);
+    assert_eq!(world.errors().len(), 2, "both watches are silent");
+    sleep_seconds(3600.0).await;
+
+    server.inject(On::any(), Fault::Drop);
+    server.cut_all_watches();
+    sleep_seconds(120.0).await;
+
+    assert_eq!(world.errors().len(), 2);
+    world.factory.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_history_change_that_is_found_before_a_list_is_reported_once() {
+    let world = World::new(ApiServer::new()).await;
+    let server = &world.server;
+    let backup = server.backup();
+    server.put("configmaps", config("shop/b")).unwrap();
+    sleep_seconds(1.0).await;
+    server.inject(On::watch().of("configmaps").once(), Fault::status(410));
+    server.restore(&backup);
+
+    sleep_seconds(30.0).await;
+
+    let errors = world.errors();
+    assert!(errors.len() == 2 && errors.iter().all(|error| error.contains("history has changed")), "{errors:?}");
+    world.factory.stop().await.unwrap();
+}
+
+/// A laptop that slept, or a stopped container.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_stood_still_does_not_report_a_silent_server() {
+    let world = World::new(ApiServer::new()).await;
+    sleep_seconds(1.0).await;
+
+    tokio::time::advance(40 * SECOND).await;
+    sleep_seconds(5.0).await;
+
+    assert!(world.errors().is_empty() && world.factory.problems().is_empty(), "{:?}", world.factory.problems());
+    world.factory.stop().await.unwrap();
+}
+
+/// A source whose lists take 20 s, and whose lookups take 3 s and 1 s by turns.
+struct Slow {
+    source: KubeSource,
+    lists: Arc<AtomicUsize>,
+    lookups: AtomicUsize,
+}
+
+impl ListWatch<ConfigMap> for Slow {
+    async fn list(&self, request: ListRequest) -> Result<ListStream<ConfigMap>, SourceError> {
+        self.lists.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(20 * SECOND).await;
+        self.source.list(request).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Result<WatchStream<ConfigMap>, SourceError> {
+        self.source.watch(request).await
+    }
+
+    async fn look_up(&self, request: LookupRequest) -> Result<Option<LookupAnswer<ConfigMap>>, SourceError> {
+        let is_slow = self.lookups.fetch_add(1, Ordering::Relaxed) % 2 == 0;
+        tokio::time::sleep(Duration::from_secs(if is_slow { 3 } else { 1 })).await;
+        self.source.look_up(request).await
+    }
+}
+
+/// Each answered question after an unanswered one looks as if the server were back.
+#[tokio::test(start_paused = true)]
+async fn a_slow_list_is_repeated_at_most_once_while_the_server_answers_some_questions() {
+    let server = ApiServer::new();
+    let lists = Arc::<AtomicUsize>::default();
+    let source = Slow {
+        source: KubeSource::of_kind::<ConfigMap>(client(&server)),
+        lists: Arc::clone(&lists),
+        lookups: AtomicUsize::new(0),
+    };
+    let informer = SharedInformer::<ConfigMap>::builder(source).build();
+    informer.start();
+
+    informer.synced().await.unwrap();
+
+    assert!(lists.load(Ordering::Relaxed) <= 2);
+    informer.stop().await.unwrap();
+}
+
+/// The versions of two servers have nothing in common.
+#[tokio::test(start_paused = true)]
+async fn sources_that_name_no_storage_share_no_history() {
+    let servers = [ApiServer::new(), ApiServer::new()];
+    servers[1].skip_to_version(100_000);
+    let health = ServerHealth::new();
+    let informers = servers.each_ref().map(|server| {
+        server.put("configmaps", config("shop/a")).unwrap();
+        let source = Slow {
+            source: KubeSource::of_kind::<ConfigMap>(client(server)),
+            lists: Arc::default(),
+            lookups: AtomicUsize::new(1),
+        };
+        let health = health.clone();
+        SharedInformer::<ConfigMap>::builder(source).reflector(|reflector| reflector.server_health(health)).build()
+    });
+    for informer in &informers {
+        informer.start();
+        informer.synced().await.unwrap();
+    }
+    for number in 0..3 {
+        sleep_seconds(30.0).await;
+        for server in &servers {
+            server.put("configmaps", config(&format!("shop/{number}"))).unwrap();
+        }
+        sleep_seconds(1.0).await;
+        servers.iter().for_each(ApiServer::cut_all_watches);
+    }
+    sleep_seconds(30.0).await;
+
+    for informer in informers {
+        assert_eq!(informer.status().source.history_changes, 0);
+        assert_eq!(informer.lister().len(), 4);
+        informer.stop().await.unwrap();
+    }
+}
