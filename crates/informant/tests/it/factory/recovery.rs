@@ -211,7 +211,7 @@ impl ListWatch<ConfigMap> for Slow {
     }
 
     async fn look_up(&self, request: LookupRequest) -> Result<Option<LookupAnswer<ConfigMap>>, SourceError> {
-        let is_slow = self.lookups.fetch_add(1, Ordering::Relaxed) % 2 == 0;
+        let is_slow = self.lookups.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
         tokio::time::sleep(Duration::from_secs(if is_slow { 3 } else { 1 })).await;
         self.source.look_up(request).await
     }
