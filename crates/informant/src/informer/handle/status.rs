@@ -144,15 +144,15 @@ impl InformerStatus {
     pub fn problem(&self) -> Option<Problem> {
         let informer = Arc::clone(&self.name);
         let failing = self.source.failing_since.zip(self.source.last_error.as_ref());
+        if let (InformerState::Running, Some(request)) = (self.state, &self.source.pending) {
+            return Some(Problem::Pending { informer, is_synced: self.is_synced, request: request.clone() });
+        }
         match (self.state, failing) {
             (InformerState::New, _) => Some(Problem::NotStarted { informer }),
             (InformerState::Stopping | InformerState::Stopped, _) => {
                 Some(Problem::Stopped { informer, crash: self.crash.clone() })
             }
             (InformerState::Running, _) if self.source.is_gone => Some(Problem::Gone { informer }),
-            (InformerState::Running, _) if let Some(request) = &self.source.pending => {
-                Some(Problem::Pending { informer, is_synced: self.is_synced, request: request.clone() })
-            }
             (InformerState::Running, Some((since, reason))) => Some(Problem::Failing {
                 informer,
                 duration: since.elapsed(),
