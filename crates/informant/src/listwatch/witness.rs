@@ -60,7 +60,7 @@ struct ObservedState {
 }
 
 /// The time limit for the answer to a lookup. A busy server may let a request wait for 15 s.
-const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+const LOOKUP_WITHIN: Duration = Duration::from_secs(20);
 
 /// Asks a source for its newest version; `None` if it does not support lookups.
 pub(crate) async fn ask_for_version(source: &dyn DynSource) -> Result<Option<ResourceVersion>, SourceError> {
@@ -71,7 +71,7 @@ async fn look_up(
     source: &dyn DynSource,
     request: LookupRequest,
 ) -> Result<Option<LookupAnswer<crate::object::Erased>>, SourceError> {
-    timeout(ANSWER_WITHIN, source.look_up(request)).await.map_err(|_| SourceError::Silent { after: ANSWER_WITHIN })?
+    timeout(LOOKUP_WITHIN, source.look_up(request)).await.map_err(|_| SourceError::Silent { after: LOOKUP_WITHIN })?
 }
 
 impl Verdict {

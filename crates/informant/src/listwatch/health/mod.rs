@@ -25,7 +25,7 @@ use tokio::{
 
 pub(crate) use self::{
     gate::{Gate, Prober, RetryDelays},
-    storage::{SHORTEST_RESTORE, Storage, covers},
+    storage::{Storage, covers},
 };
 
 /// State that the reflectors of one client share about its server. Cheap to clone; all clones share one state.

@@ -16,7 +16,10 @@ use tokio::{
 };
 
 use super::gate::Gate;
-use crate::{ResourceVersion, listwatch::witness::Witness};
+use crate::{
+    ResourceVersion,
+    listwatch::{rules::contact::SHORTEST_RESTORE, witness::Witness},
+};
 
 /// The shared knowledge of one storage.
 #[derive(Default)]
@@ -42,9 +45,6 @@ struct Answer {
     asked_at: Instant,
     version: ResourceVersion,
 }
-
-/// How long after a question the storage counts as not restored. A restore of a backup takes longer.
-pub(crate) const SHORTEST_RESTORE: Duration = Duration::from_secs(2);
 
 /// How long a reflector waits for the answer to another one.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);

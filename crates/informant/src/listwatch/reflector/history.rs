@@ -216,25 +216,15 @@ impl Reflector {
     /// If the question may be answered later.
     fn judge_refusal(&self, error: SourceError) -> Result<HistoryCheck, SourceError> {
         let class = error.class();
+        if class == ErrorClass::Expired {
+            return Ok(HistoryCheck::Unproven);
+        }
         // A starting server may refuse requests that it allows a moment later.
         let may_be_lasting = matches!(class, ErrorClass::NotFound | ErrorClass::Other) && !self.is_server_starting();
-        match class {
-            ErrorClass::Expired => Ok(HistoryCheck::Unproven),
-            ErrorClass::Unsupported => Ok(HistoryCheck::Refused),
-            ErrorClass::NotFound | ErrorClass::Other if may_be_lasting => {
-                debug!(informer = %self.resource, error = %Chain(&error), "the history cannot be checked; resuming the watch");
-                Ok(HistoryCheck::Refused)
-            }
-            ErrorClass::TooLarge
-            | ErrorClass::OlderVersion
-            | ErrorClass::HistoryChanged
-            | ErrorClass::Overloaded
-            | ErrorClass::Unreachable
-            | ErrorClass::ConnectionLost
-            | ErrorClass::InvalidResponse
-            | ErrorClass::ServerError
-            | ErrorClass::NotFound
-            | ErrorClass::Other => Err(error),
+        if class != ErrorClass::Unsupported && !may_be_lasting {
+            return Err(error);
         }
+        debug!(informer = %self.resource, error = %Chain(&error), "the history cannot be checked; resuming the watch");
+        Ok(HistoryCheck::Refused)
     }
 }

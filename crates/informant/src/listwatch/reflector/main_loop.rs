@@ -273,7 +273,7 @@ impl Reflector {
         let now = Instant::now();
         let retry_after = because.source.retry_after();
         let refused_for = self.status.failing_since().map_or(Duration::ZERO, |since| now - since);
-        let refused = Some((refused_for, SHORT_REFUSAL)).filter(|_| !self.has_probed);
+        let refused = Some((refused_for, SHORT_REFUSAL));
         let health = self.settings.health.clone();
         let until = match rule {
             RetryRule::Unreachable => {
@@ -286,8 +286,12 @@ impl Reflector {
             RetryRule::OfClient | RetryRule::OfStorage if self.has_probed => {
                 now + self.machine.delays.after_failure(now, retry_after)
             }
-            RetryRule::OfClient => return self.wait_at(health.acceptance(), refused, because).await,
-            RetryRule::OfStorage => return self.wait_at(&Arc::clone(&self.storage.gate), refused, because).await,
+            RetryRule::OfClient | RetryRule::OfStorage => {
+                let storage = &Arc::clone(&self.storage);
+                let gate = if rule == RetryRule::OfClient { health.acceptance() } else { &storage.gate };
+                gate.close(now, &mut self.prober);
+                return self.wait_at(gate, refused, because).await;
+            }
             RetryRule::Alone => {
                 let delays = &mut self.machine.delays;
                 let delay = delays.after_failure(now, retry_after);
@@ -310,11 +314,10 @@ impl Reflector {
         sleep_until(until).await;
     }
 
-    /// Waits at a gate. The prober, the one reflector that retries, waits a short time, if `outage` says how long the outage has lasted and which length is short; the
+    /// Waits at a closed gate. The prober, the one reflector that retries, waits a short time, if `outage` says how long the outage has lasted and which length is short; the
     /// others wait until the prober succeeds.
     async fn wait_at(&mut self, gate: &Arc<Gate>, outage: Option<(Duration, Duration)>, because: &Arc<ListWatchError>) {
         let now = Instant::now();
-        gate.close(now, &mut self.prober);
         let retry_after = because.source.retry_after();
         let delays = &mut self.machine.delays;
         let other = delays.after_failure(now, retry_after);

@@ -16,24 +16,21 @@ use tracing::{debug, trace, warn};
 
 use super::{
     super::{
-        ListWatchError, LookupAnswer, LookupRequest, Operation, Quarantined, SourceError,
+        ListWatchError, Operation, Quarantined, SourceError,
         error::Chain,
         frames::EventType,
         rules::{
             silence::{Silence, SilenceStep, VersionAnswer},
             state::{Input, WatchStats},
         },
+        witness::ask_for_version,
     },
     Reflector,
     main_loop::{Failure, call},
     reader::{DecodedEvent, EventReader},
     status::Activity,
 };
-use crate::{
-    ResourceVersion,
-    delta::Change,
-    object::{Erased, Identity},
-};
+use crate::{ResourceVersion, delta::Change, object::Identity};
 
 /// The progress of one watch.
 struct WatchProgress {
@@ -118,13 +115,14 @@ impl Reflector {
             consume_budget().await;
             let full_since = Instant::now();
             self.destination.room().await;
+            let now = Instant::now();
             // The time in which the reflector did not read does not count as silence.
-            reader.last_byte_at += full_since.elapsed();
+            reader.last_byte_at += now - full_since;
 
             let idle_timeout = self.watchdog.idle_timeout(reader.timeout);
             let deadlines = [
                 self.resync_at,
-                silence.wakes_at(Instant::now(), self.settings.health.last_byte()),
+                silence.wakes_at(now, self.settings.health.last_byte()),
                 relist_at,
                 self.unclear_events.due_at(),
             ];
@@ -218,7 +216,7 @@ impl Reflector {
     fn ask_for_version(&self) -> Question {
         let source = Arc::clone(&self.settings.source);
         Box::pin(async move {
-            let answer = timeout(ANSWER_WITHIN, source.look_up(LookupRequest::default())).await;
+            let answer = timeout(ANSWER_WITHIN, ask_for_version(&*source)).await;
             answer.unwrap_or(Err(SourceError::Silent { after: ANSWER_WITHIN }))
         })
     }
@@ -229,15 +227,15 @@ impl Reflector {
     ///
     /// If the answer shows that the history changed.
     fn interpret_answer(&mut self, answer: Answer) -> Result<VersionAnswer, SourceError> {
-        let found = match answer {
-            Ok(Some(found)) => found,
+        let newest = match answer {
+            Ok(Some(newest)) => newest,
             Err(error) if error.class().may_succeed_later() => return Ok(VersionAnswer::Nothing),
             Ok(None) | Err(_) => return Ok(VersionAnswer::Unsupported),
         };
-        if self.resume.note_newest_version(&found.version) == Ordering::Less {
+        if self.resume.note_newest_version(&newest) == Ordering::Less {
             return Err(self.begin_new_history());
         }
-        Ok(if found.version == self.resume.reached() { VersionAnswer::Same } else { VersionAnswer::Newer })
+        Ok(if newest == self.resume.reached() { VersionAnswer::Same } else { VersionAnswer::Newer })
     }
 
     /// Passes on the events that have been read, up to a limit; returns whether there may be more.
@@ -395,7 +393,7 @@ impl Reflector {
 }
 
 /// The answer of the source to the question for its version.
-type Answer = Result<Option<LookupAnswer<Erased>>, SourceError>;
+type Answer = Result<Option<ResourceVersion>, SourceError>;
 
 type Question = BoxFuture<'static, Answer>;
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::error_class::ErrorClass;
-use crate::listwatch::health::SHORTEST_RESTORE;
 
 /// The contact of one reflector with its server.
 #[derive(Debug)]
@@ -38,6 +37,9 @@ pub(crate) struct WatchLife {
     /// The lifetime by the wall clock.
     pub(crate) wall: Duration,
 }
+
+/// A restore of a backup takes longer than this.
+pub(crate) const SHORTEST_RESTORE: Duration = Duration::from_secs(2);
 
 /// A watch ended on time if it did so between this long before the end of its timeout …
 const EARLY: Duration = Duration::from_secs(1);

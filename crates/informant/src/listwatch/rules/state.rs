@@ -417,25 +417,16 @@ impl StateMachine {
         retry_after: Option<Duration>,
         now: Instant,
     ) -> Duration {
-        match class {
-            ErrorClass::HistoryChanged => return self.after_history_change(now),
-            ErrorClass::Expired if !std::mem::replace(&mut self.has_relisted_at_once, true) => {
+        if class == ErrorClass::HistoryChanged {
+            return self.after_history_change(now);
+        }
+        if class == ErrorClass::Expired {
+            if !std::mem::replace(&mut self.has_relisted_at_once, true) {
                 return self.delays.between(Duration::ZERO, LONGEST_RELIST_DELAY);
             }
-            ErrorClass::Expired if is_startup_error => {
+            if is_startup_error {
                 return self.delays.between(LONGEST_RELIST_DELAY / 2, LONGEST_RELIST_DELAY);
             }
-            ErrorClass::Expired
-            | ErrorClass::TooLarge
-            | ErrorClass::OlderVersion
-            | ErrorClass::Overloaded
-            | ErrorClass::Unreachable
-            | ErrorClass::ConnectionLost
-            | ErrorClass::InvalidResponse
-            | ErrorClass::ServerError
-            | ErrorClass::NotFound
-            | ErrorClass::Unsupported
-            | ErrorClass::Other => {}
         }
         let delay = self.delays.after_failure(now, retry_after);
         match is_startup_error {
