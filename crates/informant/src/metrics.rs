@@ -16,6 +16,8 @@
 //! | `informant_lists_total` | counter | `informer` | Completed lists, including streamed lists. All but the first are relists. |
 //! | `informant_watches_total` | counter | `informer` | Opened watches. All but the first are restarts. |
 //! | `informant_history_changes_total` | counter | `informer` | Changes of the server's history, for example by a restored backup. |
+//! | `informant_audits_total` | counter | `informer` | [Audits](crate::InformerBuilder::audit_every) that ended. |
+//! | `informant_wrong_objects_total` | counter | `informer` | Objects that audits found to be wrong in the cache: at most ten per audit. |
 //! | `informant_failing` | gauge | `informer` | 1 while lists or watches fail, otherwise 0. |
 //! | `informant_confirmed_timestamp_seconds` | gauge | `informer` | Unix time at which the server last confirmed that the cache is current. |
 //! | `informant_quarantined_objects` | gauge | `informer` | Objects that exist on the server but cannot be decoded or transformed. |
@@ -65,6 +67,11 @@ pub fn describe() {
         "informant_history_changes_total",
         "Changes of the server's history, for example by a restored backup."
     );
+    metrics::describe_counter!("informant_audits_total", "Audits that ended.");
+    metrics::describe_counter!(
+        "informant_wrong_objects_total",
+        "Objects that audits found to be wrong in the cache: at most ten per audit."
+    );
     metrics::describe_gauge!("informant_failing", "1 while lists or watches fail, otherwise 0.");
     metrics::describe_gauge!(
         "informant_confirmed_timestamp_seconds",
@@ -102,6 +109,8 @@ pub(crate) struct InformerMetrics {
     lists: TotalCounter,
     watches: TotalCounter,
     history_changes: TotalCounter,
+    audits: Counter,
+    wrong_objects: Counter,
     failing: Gauge,
     confirmed: Gauge,
     quarantined: Gauge,
@@ -174,6 +183,8 @@ impl InformerMetrics {
             history_changes: TotalCounter::new(
                 metrics::counter!("informant_history_changes_total", "informer" => name()),
             ),
+            audits: metrics::counter!("informant_audits_total", "informer" => name()),
+            wrong_objects: metrics::counter!("informant_wrong_objects_total", "informer" => name()),
             confirmed: metrics::gauge!("informant_confirmed_timestamp_seconds", "informer" => name()),
             failing: metrics::gauge!("informant_failing", "informer" => name()),
             quarantined: metrics::gauge!("informant_quarantined_objects", "informer" => name()),
@@ -219,6 +230,12 @@ impl InformerMetrics {
         self.failing.set(f64::from(u8::from(figures.is_failing)));
         self.quarantined.set(figures.quarantined as f64);
         self.record_confirmed(figures.confirmed_age);
+    }
+
+    /// Records an audit that ended.
+    pub(crate) fn record_audit(&self, wrong_objects: u64) {
+        self.audits.increment(1);
+        self.wrong_objects.increment(wrong_objects);
     }
 
     /// Records when the server last confirmed that the cache is current.

@@ -53,6 +53,7 @@ pub(super) struct Settings {
     /// The default scope of requests.
     pub(super) scope: RequestScope,
     resync: Option<Duration>,
+    audit: Option<Duration>,
     cut: Vec<FieldPath>,
     never_streams: bool,
     fails_fast: bool,
@@ -110,6 +111,13 @@ impl FactoryBuilder {
     /// [`InformerBuilder::resync_every`]. Default: never.
     pub fn resync_every(mut self, period: Duration) -> Self {
         self.settings.resync = Some(period);
+        self
+    }
+
+    /// Compares each cache with the server this often, and lists again if it is wrong; see [`InformerBuilder::audit_every`] for the cost. Default:
+    /// never, except for one audit after the server's history changed.
+    pub fn audit_every(mut self, period: Duration) -> Self {
+        self.settings.audit = Some(period);
         self
     }
 
@@ -202,6 +210,7 @@ impl Settings {
     ) -> AnyInformerBuilder {
         builder.resync = self.resync;
         builder.fails_fast = self.fails_fast;
+        builder.audit = self.audit;
         let reflector = &mut builder.reflector;
         reflector.cut.extend(self.cut.iter().cloned());
         reflector.health = self.health.clone();

@@ -305,11 +305,11 @@ impl SharedInformerFactory {
             drop(registry);
             return found;
         }
-        let resync = builder.resync;
+        let (resync, audit) = (builder.resync, builder.audit);
         let (informer, overlap) = registry.insert(key, builder);
         let is_stopped = registry.is_stopped();
         drop(registry);
-        informer.warn_if_resync_is_raised(resync);
+        informer.warn_if_periods_are_raised(resync, audit);
         if is_stopped {
             informer.ask_to_stop();
         }

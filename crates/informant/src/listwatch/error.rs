@@ -10,7 +10,7 @@ use kube::core::Status;
 
 use super::frames::FrameError;
 use crate::{
-    ResourceVersion,
+    Key, ResourceVersion,
     error::{OneLine, inner_of},
 };
 
@@ -201,6 +201,13 @@ pub enum SourceError {
         reached: ResourceVersion,
     },
 
+    /// An [audit](crate::InformerBuilder::audit_every) found objects that are wrong in the cache. The reflector lists again.
+    #[error("the cache differs from the server in {}", Keys(.objects))]
+    CacheDiffers {
+        /// The objects: up to ten.
+        objects: Vec<Key>,
+    },
+
     /// A streamed list and a list of the same version differ.
     #[error("the streamed list at version {version} differs from the list: {missing} missing, {surplus} too many")]
     Inconsistent {
@@ -255,6 +262,7 @@ impl SourceError {
             | Self::OlderVersion { .. }
             | Self::HistoryUnproven { .. }
             | Self::HistoryChanged { .. }
+            | Self::CacheDiffers { .. }
             | Self::Inconsistent { .. }
             | Self::Other { .. } => None,
         }
@@ -287,6 +295,7 @@ impl SourceError {
             Self::OlderVersion { from, to } => Self::OlderVersion { from: from.clone(), to: to.clone() },
             Self::HistoryUnproven { reached } => Self::HistoryUnproven { reached: reached.clone() },
             Self::HistoryChanged { reached } => Self::HistoryChanged { reached: reached.clone() },
+            Self::CacheDiffers { objects } => Self::CacheDiffers { objects: objects.clone() },
             Self::Inconsistent { version, missing, surplus } => {
                 Self::Inconsistent { version: version.clone(), missing: *missing, surplus: *surplus }
             }
@@ -317,6 +326,19 @@ impl fmt::Display for Operation {
             Self::Watch => "watching",
             Self::CheckHistory => "resuming the watch of",
         })
+    }
+}
+
+/// Keys with commas between them.
+struct Keys<'a>(&'a [Key]);
+
+impl fmt::Display for Keys<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, key) in self.0.iter().enumerate() {
+            let separator = if position == 0 { "" } else { ", " };
+            write!(f, "{separator}{key}")?;
+        }
+        Ok(())
     }
 }
 

@@ -49,6 +49,7 @@ mod destination; // where a reflector sends its changes
 mod error; // errors of lists and watches
 pub mod frames; // cuts responses into items and lines
 mod health; // what reflectors of one client know of the server
+mod inventory; // which objects a source has, without their content
 pub(crate) mod json; // times and errors in the JSON of a status
 mod kube_api; // `KubeSource`, the Kubernetes API as a source
 mod quarantine; // objects that cannot be decoded
@@ -64,7 +65,9 @@ pub(crate) use decoder::{Transform, transform_of};
 pub use destination::Destination;
 pub(crate) use error::{Chain, advice_of, causes, text_of};
 pub use error::{ListWatchError, Operation, SourceError};
+pub(crate) use health::SUSPICIOUS;
 pub use health::ServerHealth;
+pub(crate) use inventory::Inventory;
 pub use kube_api::{KubeSource, ScopeError};
 pub(crate) use kube_api::{kind_name, scope_text};
 pub use quarantine::Quarantined;

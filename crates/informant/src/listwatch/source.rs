@@ -140,6 +140,8 @@ pub struct ListRequest {
     pub limit: Option<u32>,
     /// The token of the page before; `None` for the first page.
     pub continue_token: Option<String>,
+    /// The reflector reads only key, uid and version of the items, so the source may leave out everything but their metadata.
+    pub needs_only_metadata: bool,
 }
 
 /// A request for a watch.
@@ -258,6 +260,7 @@ impl ListRequest {
             is_exact: false,
             limit: self.limit,
             continue_token: Some(continue_token),
+            needs_only_metadata: self.needs_only_metadata,
         }
     }
 
@@ -398,10 +401,11 @@ impl<O> LookupAnswer<O> {
     }
 }
 
-/// Writes the request as `L(0, 500)` (version, limit) or `L("", 500, C1)` (version, limit, continue token).
+/// Writes the request as `L(0, 500)` (version, limit) or `L("", 500, C1)` (version, limit, continue token); as `LM(…)` if it needs only metadata.
 impl fmt::Display for ListRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "L({}, ", QuotedVersion(&self.version))?;
+        let verb = if self.needs_only_metadata { "LM" } else { "L" };
+        write!(f, "{verb}({}, ", QuotedVersion(&self.version))?;
         match self.limit {
             None => write!(f, "no limit")?,
             Some(limit) => write!(f, "{limit}")?,

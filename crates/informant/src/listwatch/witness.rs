@@ -67,7 +67,8 @@ pub(crate) async fn ask_for_version(source: &dyn DynSource) -> Result<Option<Res
     Ok(look_up(source, LookupRequest::default()).await?.map(|found| found.version))
 }
 
-async fn look_up(
+/// Sends a lookup, with a time limit; `None` if the source does not support lookups.
+pub(crate) async fn look_up(
     source: &dyn DynSource,
     request: LookupRequest,
 ) -> Result<Option<LookupAnswer<crate::object::Erased>>, SourceError> {

@@ -6,7 +6,10 @@ use tracing::warn;
 
 use super::{AnyInformer, SharedInformer};
 use crate::{
-    informer::pipeline::{ApplyOptions, Core, Unstarted},
+    informer::{
+        audit::SHORTEST_PERIOD,
+        pipeline::{ApplyOptions, Core, Unstarted},
+    },
     listwatch::{ListWatchError, Quarantined, ReflectorBuilder, ReflectorSettings, ServerHealth, TransformResult},
     object::FieldPath,
 };
@@ -23,6 +26,7 @@ pub(crate) struct AnyInformerBuilder {
     pub(crate) reflector: ReflectorSettings,
     pub(crate) resync: Option<Duration>,
     pub(crate) fails_fast: bool,
+    pub(crate) audit: Option<Duration>,
     name: Option<Arc<str>>,
     options: ApplyOptions,
 }
@@ -57,6 +61,22 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
     /// connection; see [`ListWatchError::is_transient`]. The informer goes on retrying. Default: `synced` waits until a list succeeds.
     pub fn fail_fast(mut self) -> Self {
         self.builder.fails_fast = true;
+        self
+    }
+
+    /// Compares the cache with the server once per `period`, 10 % earlier or later, and lists again if the cache is wrong. So it bounds how long a
+    /// wrong cache can last, whatever made it wrong. Zero means never. Default: never, except for one audit about ten minutes after the server's
+    /// history changed, as by a restored backup. The shortest period is five minutes; a shorter one is raised, with a warning.
+    ///
+    /// An audit requests the metadata of all objects in pages of 500, ten pages a second at most, and compares uid and version. It cannot find a
+    /// different content with the same uid and version. Up to ten objects that differ are looked up one by one. If that confirms a difference, the informer
+    /// reports [`SourceError::CacheDiffers`](crate::listwatch::SourceError::CacheDiffers) as a failure, and lists everything again.
+    ///
+    /// Choose a period of an hour or more for large caches: an audit costs the server about as much as a list of metadata. It needs
+    /// about 100 bytes of memory for each object while it runs. One informer of a client is audited at a time. A source without comparable versions, or without
+    /// [lookups](crate::listwatch::ListWatch::look_up), is not audited; the log has a warning then.
+    pub fn audit_every(mut self, period: Duration) -> Self {
+        self.builder.audit = Some(period);
         self
     }
 
@@ -111,9 +131,9 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
 
     /// Creates the informer. It does nothing until it is [started](SharedInformer::start).
     pub fn build(self) -> SharedInformer<O> {
-        let resync = self.builder.resync;
+        let (resync, audit) = (self.builder.resync, self.builder.audit);
         let informer = self.builder.build();
-        informer.warn_if_resync_is_raised(resync);
+        informer.warn_if_periods_are_raised(resync, audit);
         SharedInformer::from_any(informer)
     }
 }
@@ -121,7 +141,7 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
 impl AnyInformerBuilder {
     pub(crate) fn new(reflector: ReflectorSettings) -> Self {
         let options = ApplyOptions { recreated_as_update: false, trusts_versions: true };
-        Self { reflector, resync: None, fails_fast: false, name: None, options }
+        Self { reflector, resync: None, fails_fast: false, audit: None, name: None, options }
     }
 
     /// Sets a name that `name` makes of the name set before, if any, and the name of the source.
@@ -131,16 +151,25 @@ impl AnyInformerBuilder {
     }
 
     pub(crate) fn build(self) -> AnyInformer {
-        let Self { reflector, resync, fails_fast, name, options } = self;
+        let Self { reflector, resync, fails_fast, audit, name, options } = self;
         let name = name.unwrap_or_else(|| reflector.resource().into());
-        AnyInformer::new(Core::new(name, Unstarted { reflector, options }, resync, fails_fast))
+        let audit = audit.filter(|period| !period.is_zero()).map(|period| period.max(SHORTEST_PERIOD));
+        AnyInformer::new(Core::new(name, Unstarted { reflector, options, audit }, resync, fails_fast))
     }
 }
 
 impl AnyInformer {
-    /// Logs a warning if the informer's resync period is longer than the requested one. Call it on a new informer, without a lock.
-    pub(crate) fn warn_if_resync_is_raised(&self, requested: Option<Duration>) {
-        if let (Some(requested), Some(granted)) = (requested, self.core().check_period())
+    /// Logs a warning if the periods of resyncs or audits are longer than the requested ones. Call it on a new informer, without a lock.
+    pub(crate) fn warn_if_periods_are_raised(&self, resync: Option<Duration>, audit: Option<Duration>) {
+        if let Some(requested) = audit.filter(|period| !period.is_zero() && *period < SHORTEST_PERIOD) {
+            warn!(
+                informer = &**self.name(),
+                ?requested,
+                granted = ?SHORTEST_PERIOD,
+                "the period of audits is raised: it is at least five minutes"
+            );
+        }
+        if let (Some(requested), Some(granted)) = (resync, self.core().check_period())
             && granted > requested
         {
             warn!(

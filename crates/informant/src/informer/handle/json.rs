@@ -20,8 +20,9 @@ use crate::listwatch::{
 /// See [JSON](InformerStatus#json).
 impl Serialize for InformerStatus {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { name, state, is_synced, objects, version, queued, quarantined, source, crash, handlers } = self;
-        let mut json = serializer.serialize_struct("InformerStatus", 11)?;
+        let Self { name, state, is_synced, objects, version, queued, quarantined, .. } = self;
+        let Self { audits, wrong_objects, source, crash, handlers, .. } = self;
+        let mut json = serializer.serialize_struct("InformerStatus", 13)?;
         json.serialize_field("name", &**name)?;
         json.serialize_field("state", state)?;
         json.serialize_field("is_synced", is_synced)?;
@@ -30,6 +31,8 @@ impl Serialize for InformerStatus {
         json.serialize_field("version", version)?;
         json.serialize_field("queued", queued)?;
         json.serialize_field("quarantined", quarantined)?;
+        json.serialize_field("audits", audits)?;
+        json.serialize_field("wrong_objects", wrong_objects)?;
         json.serialize_field("source", source)?;
         json.serialize_field("crash", &crash.as_deref())?;
         json.serialize_field("handlers", handlers)?;

@@ -4,7 +4,11 @@
 //! - **Out:** [`InformerStatus`], and from it a [`Problem`] if the cache may be out of date.
 //! - **Knows nothing of:** how to repair a problem; the informer retries by itself.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use super::{AnyInformer, InformerState};
 use crate::{
@@ -70,6 +74,10 @@ pub struct InformerStatus {
     /// The number of objects in [quarantine](super::SharedInformer::quarantined): they exist on the server but cannot be decoded or
     /// transformed.
     pub quarantined: usize,
+    /// The number of [audits](super::InformerBuilder::audit_every) that ended.
+    pub audits: u64,
+    /// The number of objects that audits found to be wrong in the cache: at most ten per audit.
+    pub wrong_objects: u64,
     /// The status of the reflector, which lists and watches the source.
     pub source: ReflectorStatus,
     /// The reason why the informer stopped by itself, such as a panic; `None` if it runs or was stopped by a call.
@@ -259,6 +267,8 @@ impl AnyInformer {
             version: core.version(),
             queued: core.queued(),
             quarantined: core.started.get().map_or(0, |started| started.reflector.quarantined_count()),
+            audits: core.audits.load(Ordering::Relaxed),
+            wrong_objects: core.wrong_objects.load(Ordering::Relaxed),
             source: core.source_status(),
             crash: core.phase.lock().crash_cause().cloned(),
             handlers: handlers.collect(),

@@ -72,6 +72,10 @@ pub(crate) struct Core {
     pub(crate) cache_changed: Notify,
     /// Incremented before and after each relist of a changed history is applied to the cache.
     pub(crate) history_changes: AtomicU64,
+    /// The number of audits that ended.
+    pub(crate) audits: AtomicU64,
+    /// The number of objects that audits found to be wrong in the cache.
+    pub(crate) wrong_objects: AtomicU64,
 }
 
 /// The reflector and its queue, which the start creates.
@@ -109,6 +113,8 @@ impl Core {
             fails_fast,
             cache_changed: Notify::new(),
             history_changes: AtomicU64::new(0),
+            audits: AtomicU64::new(0),
+            wrong_objects: AtomicU64::new(0),
         }
     }
 
@@ -218,6 +224,13 @@ impl Core {
 
     pub(crate) fn queued(&self) -> usize {
         self.started.get().map_or(0, |started| started.queue.len())
+    }
+
+    /// Counts an audit that ended, and the objects that it found to be wrong.
+    pub(crate) fn count_audit(&self, wrong_objects: u64) {
+        self.audits.fetch_add(1, Ordering::Relaxed);
+        self.wrong_objects.fetch_add(wrong_objects, Ordering::Relaxed);
+        self.metrics.record_audit(wrong_objects);
     }
 
     /// Returns the version of the cache.

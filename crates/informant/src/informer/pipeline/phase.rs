@@ -143,7 +143,7 @@ mod tests {
         let (source, _) = ScriptedSource::live();
         let reflector = Reflector::builder::<ConfigMap>(source).into_any();
         let options = ApplyOptions { recreated_as_update: false, trusts_versions: true };
-        Phase::New(Box::new(Unstarted { reflector, options }))
+        Phase::New(Box::new(Unstarted { reflector, options, audit: None }))
     }
 
     /// The name of the phase and the reason of the stop, as one row of the module's table has them.

@@ -4,13 +4,13 @@
 //! - **Out:** one future that does all work of the informer. When it ends or is dropped, even before its first poll, the informer has stopped.
 //! - **Knows nothing of:** the handles.
 
-use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc};
+use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{
     FutureExt,
     future::{BoxFuture, Either, select},
 };
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, sync::mpsc};
 use tracing::{Instrument, error, info};
 
 use super::{
@@ -21,6 +21,7 @@ use super::{
     phase::Phase,
 };
 use crate::{
+    informer::audit::Auditor,
     known::KnownObjects,
     listwatch::{Activity, Reflector, ReflectorHandle, ReflectorSettings},
     metrics::SourceFigures,
@@ -33,6 +34,8 @@ use crate::{
 pub(crate) struct Unstarted {
     pub(crate) reflector: ReflectorSettings,
     pub(crate) options: ApplyOptions,
+    /// The period of audits; `None` for audits after history changes only.
+    pub(crate) audit: Option<Duration>,
 }
 
 impl Unstarted {
@@ -40,11 +43,22 @@ impl Unstarted {
     pub(crate) fn start(self, core: &Arc<Core>, runtime: &Handle) -> BoxFuture<'static, ()> {
         // Created first: the source, which is users' code, may panic below; dropping this guard then ends the informer.
         let mut guard = TaskGuard { core: Arc::clone(core), crash: "its source panicked" };
-        let Self { reflector, options } = self;
+        let Self { reflector, options, audit } = self;
         let known = Arc::new(core.lister.clone());
         let queue = DeltaFifo::builder().known_objects(known.clone()).name(Arc::clone(&core.name)).build();
-        let reflector = reflector.for_informer(options.trusts_versions.then_some(known as Arc<dyn KnownObjects<_>>));
-        let reflector = reflector.build(Box::new(queue.clone()));
+        let (inventory, delays, health) = (reflector.inventory(), reflector.delays(), reflector.health.clone());
+        let (findings, found) = mpsc::channel(1);
+        let known = options.trusts_versions.then_some(known as Arc<dyn KnownObjects<_>>);
+        let reflector = reflector.for_informer(known, found).build(Box::new(queue.clone()));
+        let auditor = Auditor {
+            core: Arc::clone(core),
+            reflector: reflector.handle(),
+            inventory,
+            health,
+            delays,
+            period: audit,
+            findings,
+        };
         // An informer starts only once, so this is the first value.
         let _ = core.started.set(Started { reflector: reflector.handle(), queue: queue.clone() });
         guard.crash = "its runtime has ended";
@@ -57,18 +71,19 @@ impl Unstarted {
         let ticks = core.check_period().and_then(Ticks::every);
         let applier = BatchApplier { core: Arc::clone(core), queue, options, ticks };
         let span = tracing::info_span!("informer", informer = &*core.name);
-        Box::pin(run(reflector, applier, guard).instrument(span))
+        Box::pin(run(reflector, applier, auditor, guard).instrument(span))
     }
 }
 
-async fn run(reflector: Reflector, applier: BatchApplier, guard: TaskGuard) {
+async fn run(reflector: Reflector, applier: BatchApplier, auditor: Auditor, guard: TaskGuard) {
     let (core, handle) = (Arc::clone(&guard.core), reflector.handle());
     let (informer, owner, observed) = (&*core.name, core.work_owner(), Arc::clone(&core));
     info!(informer, "started");
     // The future owns the reflector and the queue, so that dropping it ends both.
     let working = async move {
         let working = apply_loop::run(reflector, applier);
-        select(pin!(working), pin!(observe_source(handle, &observed))).await;
+        let observing = pin!(observe_source(handle, &observed));
+        select(pin!(working), select(observing, pin!(auditor.run()))).await;
     };
     let mut working = Box::pin(as_work_of(owner, working));
     let running = AssertUnwindSafe(&mut working).catch_unwind();

@@ -52,6 +52,8 @@ struct HealthState {
     /// When the history last changed.
     last_history_change: Mutex<Option<Instant>>,
     lists: Semaphore,
+    /// Permits one audit at a time.
+    audits: Semaphore,
     /// When the health was created, from which the times below count, in milliseconds.
     created: Instant,
     /// When a watch of any reflector last received a byte, or the server answered a question.
@@ -70,7 +72,7 @@ const QUESTION_EVERY: Duration = Duration::from_secs(3);
 
 /// For this long after a history change, the history is checked before every watch: another server behind the same address may still have the
 /// old one.
-const SUSPICIOUS: Duration = Duration::from_secs(600);
+pub(crate) const SUSPICIOUS: Duration = Duration::from_secs(600);
 
 /// How long a reflector waits for a permit to list. Four requests that hang must not block all reflectors.
 const LONGEST_PERMIT_WAIT: Duration = Duration::from_secs(5);
@@ -139,6 +141,11 @@ impl ServerHealth {
         }
     }
 
+    /// Waits until no other informer of the client is audited.
+    pub(crate) async fn audit_permit(&self) -> Option<SemaphorePermit<'_>> {
+        self.shared.audits.acquire().await.ok()
+    }
+
     /// Returns a receiver of the number of history changes.
     pub(crate) fn history_changes(&self) -> watch::Receiver<u64> {
         self.shared.history_changes.subscribe()
@@ -174,6 +181,7 @@ impl Default for HealthState {
             history_changes: watch::Sender::new(0),
             last_history_change: Mutex::default(),
             lists: Semaphore::new(AT_ONCE),
+            audits: Semaphore::new(1),
             created: Instant::now(),
             last_byte: AtomicU64::new(0),
             last_question: AtomicU64::new(0),

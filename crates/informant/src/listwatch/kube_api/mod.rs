@@ -208,7 +208,7 @@ impl KubeSource {
             false => "",
         };
         self.request(
-            self.list_accept_header(),
+            if asked.needs_only_metadata { METADATA_LIST } else { self.list_accept_header() },
             &[
                 ("resourceVersion", asked.version.as_str()),
                 ("resourceVersionMatch", matching),

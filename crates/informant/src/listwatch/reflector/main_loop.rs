@@ -221,7 +221,7 @@ impl Reflector {
             server_may_be_starting,
         });
         debug!(informer = %self.resource, error = %Chain(&*error), "a list or watch failed");
-        if class == ErrorClass::HistoryChanged {
+        if class == ErrorClass::HistoryChanged || matches!(error.source, SourceError::CacheDiffers { .. }) {
             self.reporter.report(&error);
         }
         if operation != Operation::Watch {

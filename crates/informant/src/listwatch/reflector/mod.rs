@@ -22,11 +22,15 @@ use std::{fmt, marker::PhantomData, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::select;
 use kube::core::TypeMeta;
-use tokio::{sync::watch::Receiver, time::Instant};
+use tokio::{
+    sync::{mpsc, watch::Receiver},
+    time::Instant,
+};
 
 use self::{report::Reporter, status::StatusBoard};
 use super::{
-    Backoff, Destination, ListWatch, ListWatchError, Quarantined, ServerHealth, StreamingSupport,
+    Backoff, Delays, Destination, Inventory, ListWatch, ListWatchError, Quarantined, ServerHealth, SourceError,
+    StreamingSupport,
     any_source::{AnySource, DynSource, KubeSelection},
     decoder::{Decode, Decoder, Transform, TransformResult, decode_as, decode_nothing, transform_of},
     destination::ErasedDestination,
@@ -112,6 +116,8 @@ pub(crate) struct ReflectorSettings {
     idle_timeout: Duration,
     retries_server_errors_for: Duration,
     resync: Option<Resync>,
+    /// Receives why everything must be listed again, from the informer's audits.
+    findings: Option<mpsc::Receiver<SourceError>>,
     pub(crate) health: ServerHealth,
     pub(crate) on_error: Option<Callback<ListWatchError>>,
     pub(crate) on_quarantine: Option<Callback<Quarantined>>,
@@ -363,17 +369,34 @@ impl ReflectorSettings {
             idle_timeout: Duration::from_secs(120),
             retries_server_errors_for: Duration::ZERO,
             resync: None,
+            findings: None,
             health: ServerHealth::new(),
             on_error: None,
             on_quarantine: None,
         }
     }
 
-    /// Sets what the informer controls: its cache as the known objects, and no resync, because the informer replays its cache itself.
-    pub(crate) fn for_informer(mut self, known: Option<Arc<dyn KnownObjects<Erased>>>) -> Self {
+    /// Sets what the informer controls: its cache as the known objects, the findings of its audits, and no resync, because the informer replays
+    /// its cache itself.
+    pub(crate) fn for_informer(
+        mut self,
+        known: Option<Arc<dyn KnownObjects<Erased>>>,
+        findings: mpsc::Receiver<SourceError>,
+    ) -> Self {
         self.known = known;
+        self.findings = Some(findings);
         self.resync = None;
         self
+    }
+
+    /// Creates an inventory of the source.
+    pub(crate) fn inventory(&self) -> Inventory {
+        Inventory::new(Arc::clone(&self.source), self.page_size, self.size_limit, self.idle_timeout)
+    }
+
+    /// Creates delays with the jitter and the seed of the reflector's.
+    pub(crate) fn delays(&self) -> Delays {
+        Delays::new(self.backoff)
     }
 
     /// Sets the transform, and returns the previous one, so that the caller drops it without a lock: its destructor is users' code.

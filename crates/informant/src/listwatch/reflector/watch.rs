@@ -20,6 +20,7 @@ use super::{
         error::Chain,
         frames::EventType,
         rules::{
+            error_class::ErrorClass,
             silence::{Silence, SilenceStep, VersionAnswer},
             state::{Input, WatchStats},
         },
@@ -140,6 +141,11 @@ impl Reflector {
                 {
                     return Poll::Ready(Wake::Answer(answer));
                 }
+                if let Some(findings) = &mut self.settings.findings
+                    && let Poll::Ready(Some(finding)) = findings.poll_recv(context)
+                {
+                    return Poll::Ready(Wake::Finding(finding));
+                }
                 if relist_at.is_none() && history_changed.as_mut().poll(context).is_ready() {
                     return Poll::Ready(Wake::HistoryChanged);
                 }
@@ -155,6 +161,13 @@ impl Reflector {
                 }
                 Wake::Read(Ok(false)) => return Ok(()),
                 Wake::Read(Err(error)) => return Err(error),
+                Wake::Finding(finding) if finding.class() == ErrorClass::HistoryChanged => {
+                    return Err(self.begin_new_history());
+                }
+                Wake::Finding(finding) => {
+                    self.resume.distrust_cache();
+                    return Err(finding);
+                }
                 Wake::HistoryChanged => {
                     relist_at = Some(Instant::now() + self.machine.delays.between(Duration::ZERO, RELIST_SPREAD));
                     SilenceStep::Nothing
@@ -405,6 +418,8 @@ enum Wake {
     Answer(Answer),
     /// Another reflector of the same client found that the server's history changed.
     HistoryChanged,
+    /// An audit found that everything must be listed again.
+    Finding(SourceError),
     /// A deadline has passed: a resync, a relist, the silence check or the watchdog.
     Time,
 }

@@ -95,6 +95,7 @@ impl ListWatchError {
             | SourceError::OlderVersion { .. }
             | SourceError::HistoryUnproven { .. }
             | SourceError::HistoryChanged { .. }
+            | SourceError::CacheDiffers { .. }
             | SourceError::Inconsistent { .. } => true,
             SourceError::Refused { .. }
             | SourceError::Unreachable { .. }
@@ -210,6 +211,7 @@ impl SourceError {
             | Self::ShortWatch { .. }
             | Self::Ended
             | Self::EndedEarly
+            | Self::CacheDiffers { .. }
             | Self::Inconsistent { .. }
             | Self::Other { .. } => ErrorClass::Other,
         }

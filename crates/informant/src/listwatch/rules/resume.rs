@@ -110,9 +110,9 @@ impl Resume {
     /// an older one, the next list asks for the newest state.
     pub(crate) fn note_failed_list(&mut self, class: ErrorClass) {
         if let ErrorClass::TooLarge | ErrorClass::OlderVersion = class {
-            self.doubt_history();
+            self.distrust_cache();
         }
-        if let ErrorClass::Expired | ErrorClass::TooLarge | ErrorClass::OlderVersion = class {
+        if class == ErrorClass::Expired {
             self.is_unavailable = true;
         }
     }
@@ -120,6 +120,12 @@ impl Resume {
     /// Notes that the server's history changed.
     pub(crate) fn note_history_change(&mut self) {
         self.history = History::Changed;
+        self.is_unavailable = true;
+    }
+
+    /// Notes that the cache differs from the server: the next list asks for the newest state, and no cached object is reused.
+    pub(crate) fn distrust_cache(&mut self) {
+        self.doubt_history();
         self.is_unavailable = true;
     }
 

@@ -1,5 +1,6 @@
 //! The factory, scopes of requests, and views.
 
+mod audits;
 mod dynamic;
 mod failures;
 mod history;

@@ -310,7 +310,7 @@ async fn the_status_of_an_informer_is_serialized_with_ages_in_seconds_and_errors
         json(&informer),
         concat!(
             r#"{"name":"things","state":"running","is_synced":true,"problem":null,"objects":2,"version":"10","queued":0,"#,
-            r#""quarantined":0,"source":{"activity":{"type":"watching"},"version":"10","last_event_age_seconds":2.5,"#,
+            r#""quarantined":0,"audits":0,"wrong_objects":0,"source":{"activity":{"type":"watching"},"version":"10","last_event_age_seconds":2.5,"#,
             r#""confirmed_age_seconds":2.5,"unanswered_seconds":null,"last_error":null,"pending":null,"failing_seconds":null,"#,
             r#""is_gone":false,"lists":1,"watches":1,"events":0,"history_changes":0,"unchecked_outages":0},"crash":null,"handlers":[{"#,
             r#""name":"printer","is_synced":true,"backlog":0,"delivered":3,"coalesced":0,"panics":0,"resyncs_skipped":0}]}"#,

@@ -1,0 +1,257 @@
+//! Compares the cache with the source from time to time, and lists again if the cache is wrong.
+//!
+//! - **In:** the inventory of the source, and the cache.
+//! - **Out:** findings, for the reflector: why everything must be listed again; the number of audits and of wrong objects.
+//! - **Knows nothing of:** handlers, and how the cache is written.
+//!
+//! An audit finds what no other check can find: a server that lost an event, or a restored backup that no request noticed. It requests the metadata of
+//! all objects in pages, with pauses, and compares uid and version ([`comparison`]). It cannot find an object whose content differs although uid and
+//! version are the same.
+
+mod comparison;
+mod schedule;
+
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
+
+use futures_util::future::{Either, select};
+use tokio::{
+    sync::{mpsc, watch},
+    task::yield_now,
+    time::{Instant, sleep, sleep_until, timeout},
+};
+use tracing::{debug, warn};
+
+pub(crate) use self::schedule::SHORTEST_PERIOD;
+use self::{
+    comparison::{Comparison, Suspect, is_within},
+    schedule::Schedule,
+};
+use super::pipeline::Core;
+use crate::{
+    Key, ResourceVersion,
+    listwatch::{Activity, Chain, Delays, Inventory, ReflectorHandle, ServerHealth, SourceError},
+};
+
+/// Audits one informer.
+pub(crate) struct Auditor {
+    pub(crate) core: Arc<Core>,
+    pub(crate) reflector: ReflectorHandle,
+    pub(crate) inventory: Inventory,
+    pub(crate) health: ServerHealth,
+    pub(crate) delays: Delays,
+    /// The period of audits; `None` for audits after history changes only.
+    pub(crate) period: Option<Duration>,
+    /// Where findings are sent.
+    pub(crate) findings: mpsc::Sender<SourceError>,
+}
+
+/// How an audit ended.
+enum Outcome {
+    /// The cache is right.
+    Right,
+    /// Some objects are wrong in the cache: these, and perhaps others.
+    Wrong(Vec<Key>),
+    /// The source has an older version than the cache had before the audit: its history changed.
+    HistoryChanged { reached: ResourceVersion },
+    /// The cache did not reach the version of the list, so that nothing is known of the suspects.
+    Unknown,
+    /// The source cannot be audited.
+    Unsupported(&'static str),
+}
+
+const NO_VERSIONS: &str = "its source has no versions that can be compared";
+const NO_LOOKUPS: &str = "its source does not support lookups";
+
+/// The pause after each page, so that an audit uses little of the server and of the informer's task.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// After this number of expired continue tokens, the audit is given up.
+const MOST_RESTARTS: usize = 3;
+
+/// The number of cached objects that are noted without a pause.
+const NOTED_AT_ONCE: usize = 1000;
+
+/// How long an audit waits until the cache reaches the version of the list. Bookmarks come about once a minute.
+const REACHED_WITHIN: Duration = Duration::from_secs(300);
+
+/// Upper bound on lookups of suspects.
+const MOST_LOOKUPS: usize = 10;
+
+impl Auditor {
+    /// Audits the informer when it is due, until the future is dropped.
+    pub(crate) async fn run(mut self) -> Infallible {
+        let mut history_changes = self.health.history_changes();
+        let mut schedule = Schedule::new(self.period, Instant::now(), self.chance());
+        loop {
+            let audited = {
+                let changed = pin!(next_change(&mut history_changes));
+                let audited = pin!(self.audit_when_due(&mut schedule));
+                match select(changed, audited).await {
+                    Either::Left(_) => None,
+                    Either::Right((audited, _)) => Some(audited),
+                }
+            };
+            let (now, chance) = (Instant::now(), self.chance());
+            match audited {
+                None => schedule.note_history_change(now, chance),
+                Some(Ok(Outcome::Unsupported(reason))) => {
+                    // An audit after a history change was not asked for.
+                    if self.period.is_some() {
+                        warn!(informer = &*self.core.name, error = reason, "the informer cannot be audited");
+                    }
+                    return std::future::pending().await;
+                }
+                Some(Ok(Outcome::Unknown)) => {
+                    debug!(informer = &*self.core.name, "the cache does not reach the version of the audit's list");
+                }
+                Some(Ok(Outcome::Right)) => {
+                    self.note_end(0, None);
+                    schedule.note_end(false, now, chance);
+                }
+                Some(Ok(Outcome::Wrong(objects))) => {
+                    self.note_end(objects.len(), Some(SourceError::CacheDiffers { objects }));
+                    schedule.note_end(true, now, chance);
+                }
+                Some(Ok(Outcome::HistoryChanged { reached })) => {
+                    self.note_end(0, Some(SourceError::HistoryChanged { reached }));
+                    schedule.note_end(true, now, chance);
+                }
+                // The failure of a server that also breaks watches is reported already.
+                Some(Err(error)) if !self.is_watching() => {
+                    debug!(informer = &*self.core.name, error = %Chain(&error), "an audit failed");
+                }
+                Some(Err(error)) => {
+                    warn!(informer = &*self.core.name, error = %Chain(&error), "an audit failed; another one follows in five minutes");
+                }
+            }
+        }
+    }
+
+    fn chance(&mut self) -> f64 {
+        self.delays.between(Duration::ZERO, Duration::from_secs(1)).as_secs_f64()
+    }
+
+    fn is_watching(&self) -> bool {
+        self.reflector.with_status(|status| matches!(status.activity, Activity::Watching))
+    }
+
+    /// Counts an audit that ended, and passes on what it found.
+    fn note_end(&self, wrong_objects: usize, finding: Option<SourceError>) {
+        debug!(informer = &*self.core.name, count = wrong_objects, is_right = finding.is_none(), "audited the cache");
+        self.core.count_audit(wrong_objects as u64);
+        // If a finding waits already, everything is about to be listed.
+        finding.into_iter().for_each(|finding| drop(self.findings.try_send(finding)));
+    }
+
+    /// Waits until an audit is due and the informer watches, and audits it.
+    async fn audit_when_due(&mut self, schedule: &mut Schedule) -> Result<Outcome, SourceError> {
+        match schedule.next() {
+            Some(next) => sleep_until(next).await,
+            None => std::future::pending().await,
+        }
+        let health = self.health.clone();
+        let permit = loop {
+            // Waits without the permit: other informers may be watching.
+            while !self.is_watching() {
+                self.reflector.changed().await;
+            }
+            let permit = health.audit_permit().await;
+            if self.is_watching() {
+                break permit;
+            }
+        };
+        schedule.note_begin(Instant::now());
+        let Some(reached) = self.core.version().filter(is_comparable) else {
+            return Ok(Outcome::Unsupported(NO_VERSIONS));
+        };
+        if !self.inventory.can_look_up().await? {
+            return Ok(Outcome::Unsupported(NO_LOOKUPS));
+        }
+        let (version, suspects) = self.compare().await?;
+        drop(permit);
+        if !is_comparable(&version) {
+            return Ok(Outcome::Unsupported(NO_VERSIONS));
+        }
+        if !is_within(&reached, &version) {
+            return Ok(Outcome::HistoryChanged { reached });
+        }
+        if suspects.is_empty() {
+            return Ok(Outcome::Right);
+        }
+        debug!(informer = &*self.core.name, rv = %version, count = suspects.len(), "an audit has suspects");
+        let core = Arc::clone(&self.core);
+        let has_reached = || core.version().filter(|reached| is_within(&version, reached)).map(|_| ());
+        match timeout(REACHED_WITHIN, core.wait_for_cache(has_reached)).await {
+            Ok(Some(())) => Ok(self.confirm(&version, suspects).await?),
+            Ok(None) | Err(_) => Ok(Outcome::Unknown),
+        }
+    }
+
+    /// Lists the source in pages, and compares it with the cache. Returns the version of the list, and the suspects.
+    async fn compare(&mut self) -> Result<(ResourceVersion, Vec<Suspect>), SourceError> {
+        let mut restarts = 0;
+        'list: loop {
+            let first = self.inventory.page(None).await?;
+            let mut comparison = Comparison::new(first.version);
+            for objects in self.core.lister.list().chunks(NOTED_AT_ONCE) {
+                objects.iter().for_each(|object| comparison.note_cached(object.identity()));
+                yield_now().await;
+            }
+            let (mut objects, mut next) = (first.objects, first.continue_token);
+            loop {
+                objects.into_iter().for_each(|object| comparison.note_listed(object));
+                let Some(token) = next else { return Ok(comparison.into_suspects()) };
+                sleep(PAUSE).await;
+                (objects, next) = match self.inventory.page(Some(token)).await {
+                    Ok(page) => (page.objects, page.continue_token),
+                    Err(error) if error.code() == Some(410) && restarts < MOST_RESTARTS => {
+                        restarts += 1;
+                        continue 'list;
+                    }
+                    Err(error) => return Err(error),
+                };
+            }
+        }
+    }
+
+    /// Looks up suspects, now that the cache has reached the version of the list.
+    async fn confirm(&mut self, version: &ResourceVersion, suspects: Vec<Suspect>) -> Result<Outcome, SourceError> {
+        let quarantined = self.reflector.quarantined();
+        // A quarantined object whose key is not known may be any object that the cache lacks.
+        let may_lack = quarantined.iter().all(|object| object.key.is_some());
+        let mut wrong = Vec::new();
+        let mut lookups = 0;
+        for suspect in suspects {
+            // Read before the object: the object is then at least as new.
+            let Some(reached) = self.core.version() else { break };
+            let cached = self.core.lister.get(&suspect.key);
+            let cached = cached.as_ref().map(|object| object.identity());
+            let is_quarantined = quarantined.iter().any(|object| object.key.as_ref() == Some(&suspect.key));
+            if is_quarantined || (cached.is_none() && !may_lack) || !suspect.is_suspicious(cached, version) {
+                continue;
+            }
+            if lookups == MOST_LOOKUPS {
+                break;
+            }
+            lookups += 1;
+            let found = self.inventory.look_up(&suspect.key).await?;
+            if suspect.is_wrong(cached, &reached, found.as_ref()) {
+                wrong.push(suspect.key);
+            }
+        }
+        Ok(if wrong.is_empty() { Outcome::Right } else { Outcome::Wrong(wrong) })
+    }
+}
+
+/// Returns true if the version is a number.
+fn is_comparable(version: &ResourceVersion) -> bool {
+    version.compare(version).is_ok()
+}
+
+/// Waits until the server's history changes.
+async fn next_change(changes: &mut watch::Receiver<u64>) {
+    // The channel does not close while the informer runs.
+    if changes.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

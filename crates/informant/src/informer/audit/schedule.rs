@@ -1,0 +1,107 @@
+//! Decides when an informer is audited.
+//!
+//! - **In:** the period; history changes; how each audit ended.
+//! - **Out:** the time of the next audit.
+//! - **Knows nothing of:** what an audit does; the clock; chance, which the caller passes as a number between 0 and 1.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::listwatch::SUSPICIOUS;
+
+/// When an informer is audited.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    period: Option<Duration>,
+    next: Option<Instant>,
+}
+
+/// The least time between two audits of an informer.
+pub(crate) const SHORTEST_PERIOD: Duration = Duration::from_secs(300);
+
+/// Within this time, all informers of a client are audited, once the history is not suspicious any more.
+const SPREAD: Duration = Duration::from_secs(60);
+
+/// How long after an audit that found something another one follows.
+const AFTER_FINDING: Duration = Duration::from_secs(600);
+
+impl Schedule {
+    /// Creates the schedule of an informer that is synced now.
+    pub(super) fn new(period: Option<Duration>, now: Instant, chance: f64) -> Self {
+        let mut schedule = Self { period, next: None };
+        schedule.next = schedule.after_period(now, chance);
+        schedule
+    }
+
+    /// Returns the time of the next audit.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// Notes that the server's history changed. The next audit follows the last one of several changes.
+    pub(super) fn note_history_change(&mut self, now: Instant, chance: f64) {
+        self.next = Some(now + SUSPICIOUS + SPREAD.mul_f64(chance));
+    }
+
+    /// Notes that an audit begins. If it does not end, another one follows after the least time.
+    pub(super) fn note_begin(&mut self, now: Instant) {
+        self.next = Some(now + SHORTEST_PERIOD);
+    }
+
+    /// Notes the end of an audit.
+    pub(super) fn note_end(&mut self, has_found: bool, now: Instant, chance: f64) {
+        let after_finding = has_found.then_some(now + AFTER_FINDING);
+        self.next = after_finding.into_iter().chain(self.after_period(now, chance)).min();
+    }
+
+    /// Returns a time one period from now, 10 % earlier or later.
+    fn after_period(&self, now: Instant, chance: f64) -> Option<Instant> {
+        now.checked_add(self.period?.mul_f64(0.9 + 0.2 * chance))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn audits_follow_each_other_after_the_period_with_a_tenth_more_or_less() {
+        let now = Instant::now();
+        for (chance, expected) in [(0.0, 3240), (0.5, 3600), (1.0, 3960)] {
+            let schedule = Schedule::new(Some(HOUR), now, chance);
+            assert_eq!(schedule.next().unwrap().duration_since(now).as_secs_f64().round() as u64, expected);
+        }
+        let mut schedule = Schedule::new(Some(HOUR), now, 0.5);
+        schedule.note_begin(now);
+        assert_eq!(schedule.next(), Some(now + SHORTEST_PERIOD), "if it does not end");
+        schedule.note_end(false, now, 0.5);
+        assert_eq!(schedule.next(), Some(now + HOUR));
+        schedule.note_end(true, now, 0.5);
+        assert_eq!(schedule.next(), Some(now + AFTER_FINDING));
+    }
+
+    #[test]
+    fn without_a_period_only_history_changes_and_findings_lead_to_an_audit() {
+        let now = Instant::now();
+        let mut schedule = Schedule::new(None, now, 0.5);
+        assert_eq!(schedule.next(), None);
+        schedule.note_history_change(now, 0.5);
+        assert_eq!(schedule.next(), Some(now + Duration::from_secs(630)));
+        schedule.note_end(true, now, 0.5);
+        assert_eq!(schedule.next(), Some(now + AFTER_FINDING));
+        schedule.note_end(false, now, 0.5);
+        assert_eq!(schedule.next(), None);
+    }
+
+    #[test]
+    fn an_audit_follows_the_last_of_several_history_changes() {
+        let now = Instant::now();
+        let mut schedule = Schedule::new(Some(HOUR), now, 0.5);
+        schedule.note_history_change(now, 0.0);
+        schedule.note_history_change(now + SPREAD, 0.0);
+        assert_eq!(schedule.next(), Some(now + SPREAD + SUSPICIOUS));
+    }
+}

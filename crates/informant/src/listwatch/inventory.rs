@@ -1,0 +1,111 @@
+//! Reads which objects a source has, in which state, without their content.
+//!
+//! - **In:** a source.
+//! - **Out:** the identities of its objects, page by page; the identity of one object.
+//! - **Knows nothing of:** the cache that they are compared with, and when.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::StreamExt;
+use kube::core::TypeMeta;
+use tokio::{task::coop::consume_budget, time::timeout};
+
+use super::{
+    Item, ListPiece, ListRequest, LookupRequest, SourceError,
+    any_source::DynSource,
+    decoder::identify,
+    frames::{ListCutter, ListPart},
+    witness::look_up,
+};
+use crate::{
+    Key, ResourceVersion,
+    object::{Erased, Identity, Scanner},
+};
+
+/// The objects of a source, without their content.
+pub(crate) struct Inventory {
+    source: Arc<dyn DynSource>,
+    scanner: Scanner,
+    page_size: u32,
+    size_limit: usize,
+    idle_timeout: Duration,
+}
+
+/// One page of an inventory.
+pub(crate) struct InventoryPage {
+    /// The version of the whole inventory.
+    pub(crate) version: ResourceVersion,
+    pub(crate) objects: Vec<Identity>,
+    /// The token of the next page; `None` if this is the last one.
+    pub(crate) continue_token: Option<String>,
+}
+
+/// The page size, if none is configured.
+const PAGE: u32 = 500;
+
+impl Inventory {
+    pub(super) fn new(
+        source: Arc<dyn DynSource>,
+        page_size: Option<u32>,
+        size_limit: usize,
+        idle_timeout: Duration,
+    ) -> Self {
+        // A list of metadata declares another kind than the source.
+        let scanner = Scanner::new(TypeMeta::default());
+        Self { source, scanner, page_size: page_size.unwrap_or(PAGE), size_limit, idle_timeout }
+    }
+
+    /// Requests a page of the newest state.
+    ///
+    /// # Errors
+    ///
+    /// If the request fails, or an item cannot be read.
+    pub(crate) async fn page(&mut self, continue_token: Option<String>) -> Result<InventoryPage, SourceError> {
+        let after = self.idle_timeout;
+        let silent = |_| SourceError::Silent { after };
+        let limit = Some(self.page_size);
+        let request = ListRequest { limit, continue_token, needs_only_metadata: true, ..ListRequest::default() };
+        let mut pieces = timeout(after, self.source.list(request)).await.map_err(silent)??;
+        let mut cutter = ListCutter::with_limit(self.size_limit);
+        let (mut objects, mut end) = (Vec::new(), None);
+        while let Some(piece) = timeout(after, pieces.next()).await.map_err(silent)? {
+            match piece? {
+                ListPiece::Body(chunk) => {
+                    cutter.push(chunk);
+                    while let Some(part) = cutter.next()? {
+                        match part {
+                            ListPart::Item(json) | ListPart::ItemOutline(json) => {
+                                objects.push(self.identify(&Item::json(json))?);
+                            }
+                            ListPart::End(head) => end = Some(head.metadata),
+                        }
+                    }
+                }
+                ListPiece::Item(item) => objects.push(self.identify(&item)?),
+                ListPiece::End(metadata) => end = Some(metadata),
+            }
+            consume_budget().await;
+        }
+        let end = end.ok_or(SourceError::EndedEarly)?;
+        let continue_token = Some(end.continue_token).filter(|token| !token.is_empty());
+        Ok(InventoryPage { version: end.resource_version, objects, continue_token })
+    }
+
+    /// Returns whether the source supports lookups.
+    pub(crate) async fn can_look_up(&self) -> Result<bool, SourceError> {
+        Ok(look_up(&*self.source, LookupRequest::default()).await?.is_some())
+    }
+
+    /// Looks up the newest state of an object; `None` if it does not exist.
+    pub(crate) async fn look_up(&mut self, key: &Key) -> Result<Option<Identity>, SourceError> {
+        let request = LookupRequest { key: Some(key.clone()), ..LookupRequest::default() };
+        let found = look_up(&*self.source, request).await?.and_then(|answer| answer.object);
+        let found = found.map(|item| self.identify(&item)).transpose()?;
+        Ok(found.filter(|found| found.key == *key))
+    }
+
+    fn identify(&mut self, item: &Item<Erased>) -> Result<Identity, SourceError> {
+        let identified = identify(&mut self.scanner, item).map(|(identity, _)| identity);
+        identified.ok_or_else(|| SourceError::other("an item has no readable key, uid and version"))
+    }
+}
