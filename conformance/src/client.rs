@@ -7,7 +7,7 @@
 #[path = "../../crates/informant/tests/it/support/fold.rs"]
 mod fold;
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use informant::{Cached, Lazy, SharedInformer, SharedInformerFactory};
@@ -33,13 +33,16 @@ use crate::{
     stage::{GROUP, NAMESPACES, SCOPES, STAMP},
 };
 
+/// The shortest period that the library allows.
+const AUDITED_EVERY: Duration = Duration::from_secs(300);
+
 /// Runs until standard input ends, then stops the informers.
 #[expect(clippy::print_stdout, reason = "answers go to standard output")]
 pub async fn run(kubeconfig: &Path, history_may_change: bool) -> Result<()> {
     tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let factory = SharedInformerFactory::new(Client::try_from(config)?);
+    let factory = SharedInformerFactory::builder(Client::try_from(config)?).audit_every(AUDITED_EVERY).build();
     let mut streams = JoinSet::new();
     let informers = informers(&factory, history_may_change, &mut streams)?;
     factory.start();

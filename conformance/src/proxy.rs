@@ -23,7 +23,7 @@ use futures_util::{future, stream};
 use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::{
-    body::{Bytes, Incoming},
+    body::{Bytes, Frame, Incoming},
     client::conn::http1::SendRequest,
     service::service_fn,
 };
@@ -52,6 +52,8 @@ pub struct Settings {
     pub holds_new_connections: bool,
     /// When a server ends a connection, the client's part stays open.
     pub keeps_broken_connections: bool,
+    /// Watches lose all events but bookmarks.
+    pub loses_events: bool,
     /// What requests get instead of the server's answer.
     pub answer: Option<Answer>,
     /// The proxy's certificate.
@@ -97,6 +99,7 @@ impl Proxy {
             server,
             holds_new_connections: false,
             keeps_broken_connections: false,
+            loses_events: false,
             answer: None,
             acceptor,
             cuts: 0,
@@ -238,19 +241,31 @@ async fn answer(
     Ok(Response::from_parts(head, forward(body, shared.clone())))
 }
 
-/// The server's body; if the server breaks it off while connections are kept, it never ends.
+/// The server's body, without the events that are lost; if the server breaks it off while connections are kept, it never ends.
 fn forward(body: Incoming, shared: Shared) -> Body {
     let frames = stream::unfold(body, move |mut body| {
         let settings = shared.settings.clone();
         async move {
-            let frame = body.frame().await?;
-            if frame.is_err() && settings.borrow().keeps_broken_connections {
-                future::pending::<Infallible>().await;
+            loop {
+                let frame = body.frame().await?;
+                if frame.is_err() && settings.borrow().keeps_broken_connections {
+                    future::pending::<Infallible>().await;
+                }
+                let is_lost = settings.borrow().loses_events && frame.as_ref().is_ok_and(is_event);
+                if !is_lost {
+                    return Some((frame, body));
+                }
             }
-            Some((frame, body))
         }
     });
     BodyExt::boxed_unsync(StreamBody::new(Box::pin(frames)))
+}
+
+/// Returns true for a watch event that is not a bookmark. The server sends each event as one frame.
+fn is_event(frame: &Frame<Bytes>) -> bool {
+    frame.data_ref().is_some_and(|data| {
+        data.starts_with(br#"{"type":"#) && data.ends_with(b"\n") && !data.starts_with(br#"{"type":"BOOKMARK"#)
+    })
 }
 
 /// The API's answer for an error.

@@ -3,6 +3,7 @@
 mod answers;
 mod credentials;
 mod definitions;
+mod lost_events;
 mod relists;
 mod restarts;
 mod restores;
@@ -86,5 +87,6 @@ pub fn all() -> Vec<Case> {
     cases.extend(credentials::cases());
     cases.extend(definitions::cases());
     cases.extend(relists::cases());
+    cases.extend(lost_events::cases());
     cases
 }

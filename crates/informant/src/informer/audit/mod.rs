@@ -28,7 +28,7 @@ use self::{
 };
 use super::pipeline::Core;
 use crate::{
-    Key, ResourceVersion,
+    Cached, Key, ResourceVersion,
     listwatch::{Activity, Chain, Delays, Inventory, ReflectorHandle, ServerHealth, SourceError},
 };
 
@@ -225,7 +225,7 @@ impl Auditor {
             // Read before the object: the object is then at least as new.
             let Some(reached) = self.core.version() else { break };
             let cached = self.core.lister.get(&suspect.key);
-            let cached = cached.as_ref().map(|object| object.identity());
+            let cached = cached.as_ref().map(Cached::identity);
             let is_quarantined = quarantined.iter().any(|object| object.key.as_ref() == Some(&suspect.key));
             if is_quarantined || (cached.is_none() && !may_lack) || !suspect.is_suspicious(cached, version) {
                 continue;

@@ -86,7 +86,7 @@ impl World {
 
     fn audit_pages(&self) -> Vec<LoggedRequest> {
         let mut requests = self.server.requests();
-        requests.retain(|request| is_audit(request));
+        requests.retain(is_audit);
         requests
     }
 
