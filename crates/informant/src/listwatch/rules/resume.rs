@@ -65,11 +65,12 @@ impl Resume {
         Self { page_size, ..Self::default() }
     }
 
-    /// Returns the request for the first page of the next list.
+    /// Returns the request for the first page of the next list. It asks for the newest version that the server has shown: a cache of the server
+    /// that lags behind could answer with an older version, and that list would be refused.
     pub(crate) fn list_request(&self) -> ListRequest {
         let version = match &self.observed {
             Some(_) | None if self.is_unavailable => ResourceVersion::default(),
-            Some(observed) => observed.clone(),
+            Some(_) => self.newest(),
             None => ANY.into(),
         };
         let names_version = !version.is_empty() && version.as_str() != ANY;
@@ -78,10 +79,10 @@ impl Resume {
         ListRequest { version, limit, ..ListRequest::default() }
     }
 
-    /// Returns the version that the next streamed list asks for.
+    /// Returns the version that the next streamed list asks for, as for [`list_request`](Self::list_request).
     pub(crate) fn streamed_list_version(&self) -> ResourceVersion {
         match &self.observed {
-            Some(observed) if !self.is_unavailable => observed.clone(),
+            Some(_) if !self.is_unavailable => self.newest(),
             Some(_) | None => ResourceVersion::default(),
         }
     }
@@ -213,7 +214,9 @@ impl Resume {
         match order {
             Ordering::Greater => {
                 self.observed = Some(version.clone());
-                self.reached.take_if(|reached| version.compare(reached) != Ok(Ordering::Less));
+                let is_passed = |earlier: &mut ResourceVersion| version.compare(earlier) != Ok(Ordering::Less);
+                self.reached.take_if(is_passed);
+                self.shown.take_if(is_passed);
             }
             Ordering::Equal => {}
             Ordering::Less => self.doubt_history(),
@@ -323,6 +326,20 @@ mod tests {
         assert_eq!(resume.judge(&version(""), &version("119")), ListVerdict::HistoryChanged);
         assert_eq!(resume.judge(&version("100"), &version("119")), ListVerdict::Stale, "a replica may lag behind");
         assert_eq!(resume.watch_version().as_str(), "100", "the events up to 120 were not received");
+    }
+
+    #[test]
+    fn the_next_list_asks_for_the_newest_version_that_the_server_has_shown() {
+        let mut resume = observed("100");
+        resume.note_newest_version(&version("120"));
+        let asked = |resume: &Resume| (resume.list_request().to_string(), resume.streamed_list_version().to_string());
+        assert_eq!(asked(&resume), ("L(120, no limit)".into(), "120".into()));
+
+        resume.observe(&version("110"));
+        assert_eq!(asked(&resume), ("L(120, no limit)".into(), "120".into()));
+
+        resume.observe(&version("121"));
+        assert_eq!(asked(&resume), ("L(121, no limit)".into(), "121".into()));
     }
 
     #[test]

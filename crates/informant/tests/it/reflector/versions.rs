@@ -236,12 +236,15 @@ async fn a_paged_relist_accepts_a_newer_version_than_it_requests() {
     let builder = Reflector::builder(config_maps(&server));
     let running = start(builder.backoff(backoff_without_jitter()).without_streaming().page_size(20), recorder);
     running.wait_for_line("Replaced@11 [shop/a@11]").await;
+    server.inject(On::list(), Fault::Delay(Duration::from_secs(1)));
+    let relist = || server.requests().into_iter().find(|request| request.to_string() == "L(11, 20)");
+    while relist().is_none() {
+        sleep_seconds(0.1).await;
+    }
     server.put("configmaps", config_map("b", "1")).unwrap();
     running.wait_for_line("Replaced@12 [shop/a@11 shop/b@12]").await;
 
-    let requests = server.requests();
-    let list = requests.iter().find(|request| request.to_string() == "L(11, 20)").unwrap();
-    assert_eq!(list.resource_version_match, "NotOlderThan");
+    assert_eq!(relist().unwrap().resource_version_match, "NotOlderThan");
     running.stop().await;
 }
 
