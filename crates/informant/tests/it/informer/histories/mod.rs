@@ -1,11 +1,12 @@
-//! Thousands of seeded random runs of an informer: faults of the server, handlers that join, leave, panic or stall. In each run, the events
-//! of each handler are a well-formed history that adds up to the cache.
+//! Thousands of seeded random runs of an informer: faults of the servers and of the proxy before them, a client that is stopped, handlers that join,
+//! leave, panic or stall. In each run, the events of each handler are a well-formed history that adds up to the cache.
 //!
 //! `INFORMANT_SEED` repeats a run, `INFORMANT_CASES` multiplies the number of runs; `--nocapture` shows the figures.
 #![allow(clippy::print_stderr, reason = "`--nocapture` shows the figures")]
 
 mod follower;
 mod history;
+mod proxy;
 mod troubles;
 mod world;
 
@@ -47,14 +48,14 @@ struct Figures {
 async fn run_once<O: Texted>(run: RunSettings, random: &mut fastrand::Rng, figures: &mut Figures) -> Vec<String> {
     let leaks = Leaks::watch();
     let mut world = World::<O>::new(run, random);
-    let (server, informer) = (world.server.clone(), world.informer.clone());
+    let informer = world.informer.clone();
     let mut followers: Vec<_> = (0..random.usize(0..3)).map(|_| Follower::join(&world, random)).collect();
     let mut histories = Vec::new();
     informer.start();
     if random.bool() {
         // Many watches expire, so the informer lists again.
         let expired = Fault::ErrorEvent { code: 410, after: random.usize(0..8) };
-        server.inject(On::watch().of("configmaps").with_probability(0.5), expired);
+        world.server.inject(On::watch().of("configmaps").with_probability(0.5), expired);
     }
 
     for _ in 0..random.usize(4..14) {
@@ -67,14 +68,14 @@ async fn run_once<O: Texted>(run: RunSettings, random: &mut fastrand::Rng, figur
             break;
         }
         if random.u32(0..4) == 0 {
-            world.backup = server.backup();
+            world.backup = world.server.backup();
         }
         world.change(random);
         let longest = [0.01, 2.0, 20.0, 700.0][random.usize(0..4)];
         sleep_seconds(random.f64() * longest).await;
         world.change(random);
         if random.u32(0..15) == 0 {
-            server.compact();
+            world.server.compact();
         }
         if random.u32(0..3) == 0 {
             followers.push(Follower::join(&world, random));
@@ -85,6 +86,7 @@ async fn run_once<O: Texted>(run: RunSettings, random: &mut fastrand::Rng, figur
             histories.push(leaver.leave().await);
         }
     }
+    let server = world.server.clone();
     server.clear_faults();
     let mut wrong = Vec::new();
     if !converges(&informer, &server).await {

@@ -1,4 +1,4 @@
-//! A server, an informer that follows it, and random changes of its objects.
+//! A server, an informer that follows it through a proxy, and random changes of its objects.
 
 use std::{
     cmp::Ordering,
@@ -7,16 +7,20 @@ use std::{
     time::Duration,
 };
 
-use informant::{Key, ResourceVersion, SharedInformer, listwatch::Backoff};
+use informant::{
+    Key, ResourceVersion, SharedInformer,
+    listwatch::{Backoff, KubeSource},
+};
 use informant_apiserver::{ApiServer, Backup};
+use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::{task::JoinHandle, time::Instant};
 
-use super::history::{States, shown};
+use super::{
+    history::{States, shown},
+    proxy::Proxy,
+};
 use crate::{
-    reflector::{
-        kube_source::config_maps,
-        soak::{Texted, contents},
-    },
+    reflector::soak::{Texted, contents},
     support::reflector::{config_map, server_at_10, sleep_seconds},
 };
 
@@ -27,9 +31,10 @@ pub(super) struct RunSettings {
     pub(super) distrusts_versions: bool,
 }
 
-/// A server and an informer that follows it.
+/// A server and an informer that follows it through a proxy.
 pub(super) struct World<O: Texted> {
     pub(super) server: ApiServer,
+    pub(super) proxy: Proxy,
     pub(super) informer: SharedInformer<O>,
     pub(super) states: States,
     pub(super) run: RunSettings,
@@ -51,8 +56,8 @@ impl<O: Texted> World<O> {
         let server = server_at_10();
         let states = States::default();
         change(&server, &states, random);
-        // The client has a task of its own.
-        let source = config_maps(&server);
+        let proxy = Proxy::new(server.clone());
+        let source = KubeSource::of_kind::<ConfigMap>(proxy.client());
         let backoff = Backoff::default().seed(random.u64(..));
         let mut builder = SharedInformer::<O>::builder(source).name("things").on_error(|_| {}).on_quarantine(|_| {});
         builder = builder.reflector(|reflector| {
@@ -71,6 +76,7 @@ impl<O: Texted> World<O> {
         Self {
             backup: server.backup(),
             server,
+            proxy,
             informer: builder.build(),
             states,
             run,
