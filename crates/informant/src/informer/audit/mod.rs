@@ -21,7 +21,7 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-pub(crate) use self::schedule::SHORTEST_PERIOD;
+pub(crate) use self::schedule::{LONGEST_PERIOD, SHORTEST_PERIOD};
 use self::{
     comparison::{Comparison, Suspect, is_within},
     schedule::Schedule,

@@ -20,6 +20,9 @@ pub(super) struct Schedule {
 /// The least time between two audits of an informer.
 pub(crate) const SHORTEST_PERIOD: Duration = Duration::from_secs(300);
 
+/// The longest period: practically never, and small enough that adding it to an `Instant` does not overflow.
+pub(crate) const LONGEST_PERIOD: Duration = Duration::from_secs(366 * 24 * 3600);
+
 /// Within this time, all informers of a client are audited, once the history is not suspicious any more.
 const SPREAD: Duration = Duration::from_secs(60);
 
@@ -57,7 +60,7 @@ impl Schedule {
 
     /// Returns a time one period from now, 10 % earlier or later.
     fn after_period(&self, now: Instant, chance: f64) -> Option<Instant> {
-        now.checked_add(self.period?.mul_f64(0.9 + 0.2 * chance))
+        Some(now + self.period?.mul_f64(0.9 + 0.2 * chance))
     }
 }
 

@@ -7,7 +7,7 @@ use tracing::warn;
 use super::{AnyInformer, SharedInformer};
 use crate::{
     informer::{
-        audit::SHORTEST_PERIOD,
+        audit::{LONGEST_PERIOD, SHORTEST_PERIOD},
         pipeline::{ApplyOptions, Core, Unstarted},
     },
     listwatch::{ListWatchError, Quarantined, ReflectorBuilder, ReflectorSettings, ServerHealth, TransformResult},
@@ -153,7 +153,8 @@ impl AnyInformerBuilder {
     pub(crate) fn build(self) -> AnyInformer {
         let Self { reflector, resync, fails_fast, audit, name, options } = self;
         let name = name.unwrap_or_else(|| reflector.resource().into());
-        let audit = audit.filter(|period| !period.is_zero()).map(|period| period.max(SHORTEST_PERIOD));
+        let audit =
+            audit.filter(|period| !period.is_zero()).map(|period| period.clamp(SHORTEST_PERIOD, LONGEST_PERIOD));
         AnyInformer::new(Core::new(name, Unstarted { reflector, options, audit }, resync, fails_fast))
     }
 }

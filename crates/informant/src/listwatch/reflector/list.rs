@@ -83,6 +83,10 @@ impl Reflector {
             warn!(informer = %self.resource, rv = %version, %reached, "the server's history changed; everything was listed again");
             self.status.update_silently(|status| status.history_changes += 1);
         }
+        // What an audit found before this list, the list repairs.
+        if let Some(findings) = &mut self.settings.findings {
+            while findings.try_recv().is_ok() {}
+        }
         self.anchors = listed.anchors(&version);
         self.offer_witness();
         self.resume.note_accepted_list(asked, &version, is_paged);

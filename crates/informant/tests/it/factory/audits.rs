@@ -351,6 +351,13 @@ async fn a_source_without_versions_is_not_audited_and_the_log_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_longest_possible_period_does_not_stop_the_informer() {
+    let world = World::new(|factory| factory.audit_every(Duration::MAX), None).await;
+    assert!(world.factory.problems().is_empty());
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_period_of_less_than_five_minutes_is_raised_with_a_warning() {
     let logs = Logs::capture();
     let world = World::new(|factory| factory.audit_every(SECOND), None).await;
