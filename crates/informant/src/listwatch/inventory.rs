@@ -59,7 +59,7 @@ impl Inventory {
     ///
     /// # Errors
     ///
-    /// If the request fails, or an item cannot be read.
+    /// If the request fails. An item without a readable key, uid and version is left out.
     pub(crate) async fn page(&mut self, continue_token: Option<String>) -> Result<InventoryPage, SourceError> {
         let after = self.idle_timeout;
         let silent = |_| SourceError::Silent { after };
@@ -75,13 +75,13 @@ impl Inventory {
                     while let Some(part) = cutter.next()? {
                         match part {
                             ListPart::Item(json) | ListPart::ItemOutline(json) => {
-                                objects.push(self.identify(&Item::json(json))?);
+                                objects.extend(self.identify(&Item::json(json)));
                             }
                             ListPart::End(head) => end = Some(head.metadata),
                         }
                     }
                 }
-                ListPiece::Item(item) => objects.push(self.identify(&item)?),
+                ListPiece::Item(item) => objects.extend(self.identify(&item)),
                 ListPiece::End(metadata) => end = Some(metadata),
             }
             consume_budget().await;
@@ -100,12 +100,12 @@ impl Inventory {
     pub(crate) async fn look_up(&mut self, key: &Key) -> Result<Option<Identity>, SourceError> {
         let request = LookupRequest { key: Some(key.clone()), ..LookupRequest::default() };
         let found = look_up(&*self.source, request).await?.and_then(|answer| answer.object);
-        let found = found.map(|item| self.identify(&item)).transpose()?;
+        let unreadable = || SourceError::other("the object has no readable key, uid and version");
+        let found = found.map(|item| self.identify(&item).ok_or_else(unreadable)).transpose()?;
         Ok(found.filter(|found| found.key == *key))
     }
 
-    fn identify(&mut self, item: &Item<Erased>) -> Result<Identity, SourceError> {
-        let identified = identify(&mut self.scanner, item).map(|(identity, _)| identity);
-        identified.ok_or_else(|| SourceError::other("an item has no readable key, uid and version"))
+    fn identify(&mut self, item: &Item<Erased>) -> Option<Identity> {
+        identify(&mut self.scanner, item).map(|(identity, _)| identity)
     }
 }

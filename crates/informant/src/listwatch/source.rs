@@ -64,7 +64,7 @@ pub trait ListWatch<O>: Send + Sync + 'static {
     /// Reads the source's version and, if a key is given, the state of one object.
     ///
     /// The reflector calls this after an outage, to check that the source still has the history that the reflector followed, and
-    /// when a watch is silent. Default: `Ok(None)`, which means that the source does not support lookups; watches are then resumed without a
+    /// when a watch is silent; [audits](crate::InformerBuilder::audit_every) call it for objects that seem to be wrong in the cache. Default: `Ok(None)`, which means that the source does not support lookups; watches are then resumed without a
     /// check.
     fn look_up(
         &self,
@@ -140,7 +140,8 @@ pub struct ListRequest {
     pub limit: Option<u32>,
     /// The token of the page before; `None` for the first page.
     pub continue_token: Option<String>,
-    /// The reflector reads only key, uid and version of the items, so the source may leave out everything but their metadata.
+    /// True in the lists of an [audit](crate::InformerBuilder::audit_every): it reads only key, uid and version of the items, so the source may
+    /// leave out everything but their metadata.
     pub needs_only_metadata: bool,
 }
 

@@ -14,6 +14,7 @@ mod schedule;
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::{Either, select};
+use hashbrown::HashSet;
 use tokio::{
     sync::{mpsc, watch},
     task::yield_now,
@@ -71,6 +72,9 @@ const MOST_RESTARTS: usize = 3;
 /// The number of cached objects that are noted without a pause.
 const NOTED_AT_ONCE: usize = 1000;
 
+/// The time limit for all pages. Other informers of the client wait meanwhile.
+const LISTED_WITHIN: Duration = Duration::from_secs(1800);
+
 /// How long an audit waits until the cache reaches the version of the list. Bookmarks come about once a minute.
 const REACHED_WITHIN: Duration = Duration::from_secs(300);
 
@@ -102,7 +106,13 @@ impl Auditor {
                     return std::future::pending().await;
                 }
                 Some(Ok(Outcome::Unknown)) => {
-                    debug!(informer = &*self.core.name, "the cache does not reach the version of the audit's list");
+                    let waited = REACHED_WITHIN;
+                    warn!(
+                        informer = &*self.core.name,
+                        ?waited,
+                        "an audit has no result: the cache did not reach the version of its list"
+                    );
+                    schedule.note_end(false, now, chance);
                 }
                 Some(Ok(Outcome::Right)) => {
                     self.note_end(0, None);
@@ -116,12 +126,12 @@ impl Auditor {
                     self.note_end(0, Some(SourceError::HistoryChanged { reached }));
                     schedule.note_end(true, now, chance);
                 }
-                // The failure of a server that also breaks watches is reported already.
-                Some(Err(error)) if !self.is_watching() => {
-                    debug!(informer = &*self.core.name, error = %Chain(&error), "an audit failed");
-                }
                 Some(Err(error)) => {
-                    warn!(informer = &*self.core.name, error = %Chain(&error), "an audit failed; another one follows in five minutes");
+                    schedule.note_attempt(now);
+                    // The failure of a server that also breaks watches is reported already.
+                    if self.is_watching() {
+                        warn!(informer = &*self.core.name, error = %Chain(&error), "an audit failed; another one follows in five minutes");
+                    }
                 }
             }
         }
@@ -160,14 +170,15 @@ impl Auditor {
                 break permit;
             }
         };
-        schedule.note_begin(Instant::now());
+        schedule.note_attempt(Instant::now());
         let Some(reached) = self.core.version().filter(is_comparable) else {
             return Ok(Outcome::Unsupported(NO_VERSIONS));
         };
         if !self.inventory.can_look_up().await? {
             return Ok(Outcome::Unsupported(NO_LOOKUPS));
         }
-        let (version, suspects) = self.compare().await?;
+        let silent = |_| SourceError::Silent { after: LISTED_WITHIN };
+        let (version, suspects) = timeout(LISTED_WITHIN, self.compare()).await.map_err(silent)??;
         drop(permit);
         if !is_comparable(&version) {
             return Ok(Outcome::Unsupported(NO_VERSIONS));
@@ -219,6 +230,7 @@ impl Auditor {
         let quarantined = self.reflector.quarantined();
         // A quarantined object whose key is not known may be any object that the cache lacks.
         let may_lack = quarantined.iter().all(|object| object.key.is_some());
+        let quarantined: HashSet<_> = quarantined.into_iter().filter_map(|object| object.key).collect();
         let mut wrong = Vec::new();
         let mut lookups = 0;
         for suspect in suspects {
@@ -226,8 +238,10 @@ impl Auditor {
             let Some(reached) = self.core.version() else { break };
             let cached = self.core.lister.get(&suspect.key);
             let cached = cached.as_ref().map(Cached::identity);
-            let is_quarantined = quarantined.iter().any(|object| object.key.as_ref() == Some(&suspect.key));
-            if is_quarantined || (cached.is_none() && !may_lack) || !suspect.is_suspicious(cached, version) {
+            if quarantined.contains(&suspect.key)
+                || (cached.is_none() && !may_lack)
+                || !suspect.is_suspicious(cached, version)
+            {
                 continue;
             }
             if lookups == MOST_LOOKUPS {

@@ -14,7 +14,12 @@ use crate::listwatch::SUSPICIOUS;
 #[derive(Debug)]
 pub(super) struct Schedule {
     period: Option<Duration>,
-    next: Option<Instant>,
+    /// The next audit because of the period.
+    periodic: Option<Instant>,
+    /// The next audit because of a history change or a finding.
+    extra: Option<Instant>,
+    /// No audit begins before.
+    earliest: Instant,
 }
 
 /// The least time between two audits of an informer.
@@ -32,30 +37,35 @@ const AFTER_FINDING: Duration = Duration::from_secs(600);
 impl Schedule {
     /// Creates the schedule of an informer that is synced now.
     pub(super) fn new(period: Option<Duration>, now: Instant, chance: f64) -> Self {
-        let mut schedule = Self { period, next: None };
-        schedule.next = schedule.after_period(now, chance);
+        let mut schedule = Self { period, periodic: None, extra: None, earliest: now };
+        schedule.periodic = schedule.after_period(now, chance);
         schedule
     }
 
     /// Returns the time of the next audit.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.next
+        let next = self.periodic.into_iter().chain(self.extra).min()?;
+        Some(next.max(self.earliest))
     }
 
-    /// Notes that the server's history changed. The next audit follows the last one of several changes.
+    /// Notes that the server's history changed. The extra audit follows the last one of several changes.
     pub(super) fn note_history_change(&mut self, now: Instant, chance: f64) {
-        self.next = Some(now + SUSPICIOUS + SPREAD.mul_f64(chance));
+        self.extra = Some(now + SUSPICIOUS + SPREAD.mul_f64(chance));
     }
 
-    /// Notes that an audit begins. If it does not end, another one follows after the least time.
-    pub(super) fn note_begin(&mut self, now: Instant) {
-        self.next = Some(now + SHORTEST_PERIOD);
+    /// Notes that an audit begins, or failed. It stays due, so that another one follows after the least time.
+    pub(super) fn note_attempt(&mut self, now: Instant) {
+        self.earliest = now + SHORTEST_PERIOD;
     }
 
     /// Notes the end of an audit.
     pub(super) fn note_end(&mut self, has_found: bool, now: Instant, chance: f64) {
-        let after_finding = has_found.then_some(now + AFTER_FINDING);
-        self.next = after_finding.into_iter().chain(self.after_period(now, chance)).min();
+        self.note_attempt(now);
+        self.periodic = self.after_period(now, chance);
+        self.extra = match has_found {
+            true => Some(now + AFTER_FINDING),
+            false => self.extra.filter(|extra| *extra > now),
+        };
     }
 
     /// Returns a time one period from now, 10 % earlier or later.
@@ -78,12 +88,19 @@ mod tests {
             assert_eq!(schedule.next().unwrap().duration_since(now).as_secs_f64().round() as u64, expected);
         }
         let mut schedule = Schedule::new(Some(HOUR), now, 0.5);
-        schedule.note_begin(now);
-        assert_eq!(schedule.next(), Some(now + SHORTEST_PERIOD), "if it does not end");
         schedule.note_end(false, now, 0.5);
         assert_eq!(schedule.next(), Some(now + HOUR));
         schedule.note_end(true, now, 0.5);
         assert_eq!(schedule.next(), Some(now + AFTER_FINDING));
+    }
+
+    #[test]
+    fn an_audit_that_fails_is_due_again_five_minutes_after_its_end() {
+        let now = Instant::now();
+        let mut schedule = Schedule::new(Some(HOUR), now, 0.5);
+        schedule.note_attempt(now + HOUR);
+        schedule.note_attempt(now + 2 * HOUR);
+        assert_eq!(schedule.next(), Some(now + 2 * HOUR + SHORTEST_PERIOD));
     }
 
     #[test]
@@ -92,19 +109,28 @@ mod tests {
         let mut schedule = Schedule::new(None, now, 0.5);
         assert_eq!(schedule.next(), None);
         schedule.note_history_change(now, 0.5);
-        assert_eq!(schedule.next(), Some(now + Duration::from_secs(630)));
-        schedule.note_end(true, now, 0.5);
-        assert_eq!(schedule.next(), Some(now + AFTER_FINDING));
-        schedule.note_end(false, now, 0.5);
+        let extra = now + Duration::from_secs(630);
+        assert_eq!(schedule.next(), Some(extra));
+        schedule.note_end(true, extra, 0.5);
+        let repeated = extra + AFTER_FINDING;
+        assert_eq!(schedule.next(), Some(repeated));
+        schedule.note_end(false, repeated, 0.5);
         assert_eq!(schedule.next(), None);
     }
 
     #[test]
-    fn an_audit_follows_the_last_of_several_history_changes() {
+    fn the_extra_audit_follows_the_last_of_several_history_changes_and_periodic_ones_are_not_postponed() {
         let now = Instant::now();
         let mut schedule = Schedule::new(Some(HOUR), now, 0.5);
         schedule.note_history_change(now, 0.0);
         schedule.note_history_change(now + SPREAD, 0.0);
         assert_eq!(schedule.next(), Some(now + SPREAD + SUSPICIOUS));
+
+        for minute in 1..=60 {
+            schedule.note_history_change(now + minute * SPREAD, 0.0);
+        }
+        assert_eq!(schedule.next(), Some(now + HOUR));
+        schedule.note_end(false, now + HOUR, 0.5);
+        assert_eq!(schedule.next(), Some(now + HOUR + SUSPICIOUS), "the extra audit is not forgotten");
     }
 }

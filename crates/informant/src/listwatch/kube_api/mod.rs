@@ -73,6 +73,9 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const METADATA: HeaderValue = HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
 const METADATA_LIST: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
+/// A server that does not support lists of metadata answers with whole objects.
+const METADATA_LIST_IF_SUPPORTED: HeaderValue =
+    HeaderValue::from_static("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json");
 
 impl KubeSource {
     /// Creates a source for a kind that is known at compile time. For `PartialObjectMeta<K>`, only the metadata is requested.
@@ -208,7 +211,7 @@ impl KubeSource {
             false => "",
         };
         self.request(
-            if asked.needs_only_metadata { METADATA_LIST } else { self.list_accept_header() },
+            if asked.needs_only_metadata { METADATA_LIST_IF_SUPPORTED } else { self.list_accept_header() },
             &[
                 ("resourceVersion", asked.version.as_str()),
                 ("resourceVersionMatch", matching),
@@ -244,7 +247,11 @@ impl KubeSource {
         let Some(key) = &asked.key else {
             // Omits the label selector: with it, the server would have to search for an object with these labels.
             let rest = [("fieldSelector", self.fields.as_str()), ("limit", "1")];
-            return self.collection_request(self.namespace.as_deref(), METADATA_LIST, version.into_iter().chain(rest));
+            return self.collection_request(
+                self.namespace.as_deref(),
+                METADATA_LIST_IF_SUPPORTED,
+                version.into_iter().chain(rest),
+            );
         };
         let separator = if self.fields.is_empty() { "" } else { "," };
         let fields = format!("{}{separator}metadata.name={}", self.fields, key.name());

@@ -13,12 +13,13 @@
 use std::{cmp::Ordering, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tracing::debug;
 
 use super::{
     super::{
-        SourceError,
+        Operation, SourceError,
+        any_source::DynSource,
         error::Chain,
         health::covers,
         rules::error_class::ErrorClass,
@@ -29,7 +30,7 @@ use super::{
 };
 use crate::ResourceVersion;
 
-/// The time limit for all lookups of a check. The events of the watch are held meanwhile.
+/// The time limit for the lookups about one witness. The events of the watch are held meanwhile.
 const CHECKED_WITHIN: Duration = Duration::from_secs(30);
 
 /// What is known of the server's history.
@@ -65,8 +66,7 @@ impl Reflector {
         let since = self.contact.check_since(opened_at, is_suspicious).filter(|_| self.resume.is_versioned());
         let Some(since) = since else { return Ok(()) };
         self.status.set(Activity::CheckingHistory);
-        let check = timeout(CHECKED_WITHIN, self.check_history(since, opened_at, is_suspicious)).await;
-        let check = check.unwrap_or(Err(SourceError::Silent { after: CHECKED_WITHIN }))?;
+        let check = self.check_history(since, opened_at, is_suspicious).await?;
         let is_outage = self.contact.lost_at(opened_at).is_some();
         let is_unchecked = match &check {
             HistoryCheck::Changed => return Err(self.begin_new_history()),
@@ -150,7 +150,7 @@ impl Reflector {
     ) -> Result<HistoryCheck, SourceError> {
         if is_suspicious {
             let own = self.witness.clone();
-            return self.ask(own.as_deref()).await;
+            return self.ask(own.as_ref()).await;
         }
         let storage = Arc::clone(&self.storage);
         let _turn = storage.turn().await;
@@ -169,7 +169,7 @@ impl Reflector {
                 None => {}
             }
         }
-        let Some(best) = best else { return self.ask(own.as_deref()).await };
+        let Some(best) = best else { return self.ask(own.as_ref()).await };
         if own.as_ref().is_some_and(|own| Arc::ptr_eq(own, &best)) {
             return self.ask(Some(&best)).await;
         }
@@ -177,20 +177,16 @@ impl Reflector {
         match self.ask(Some(&best)).await {
             Ok(check @ (HistoryCheck::Same(_) | HistoryCheck::Changed | HistoryCheck::Differs)) => Ok(check),
             Err(error) if error.code().is_none() => Err(error),
-            Ok(_) | Err(_) => self.ask(own.as_deref()).await,
+            Ok(_) | Err(_) => self.ask(own.as_ref()).await,
         }
     }
 
     /// Asks the source for the events of a witness, or for its version.
-    async fn ask(&mut self, witness: Option<&Witness>) -> Result<HistoryCheck, SourceError> {
+    async fn ask(&mut self, witness: Option<&Arc<Witness>>) -> Result<HistoryCheck, SourceError> {
         let asked_at = Instant::now();
-        let asked = match witness {
-            Some(witness) => witness.ask().await,
-            None => {
-                let version = ask_for_version(&*self.settings.source).await;
-                version.map(|version| version.map(|newest| HistoryAnswer { newest, verdict: Verdict::Unproven }))
-            }
-        };
+        let source = Arc::clone(&self.settings.source);
+        let question = || ask_source(Arc::clone(&source), witness.cloned());
+        let asked = self.response(Operation::CheckHistory, CHECKED_WITHIN, question).await;
         let HistoryAnswer { newest, verdict } = match asked {
             Ok(Some(answer)) => answer,
             Ok(None) => return Ok(HistoryCheck::Unsupported),
@@ -226,5 +222,19 @@ impl Reflector {
         }
         debug!(informer = %self.resource, error = %Chain(&error), "the history cannot be checked; resuming the watch");
         Ok(HistoryCheck::Refused)
+    }
+}
+
+/// Asks for the events of a witness or, without one, for the version of the source; `None` if the source does not support lookups.
+async fn ask_source(
+    source: Arc<dyn DynSource>,
+    witness: Option<Arc<Witness>>,
+) -> Result<Option<HistoryAnswer>, SourceError> {
+    match witness {
+        Some(witness) => witness.ask().await,
+        None => {
+            let newest = ask_for_version(&*source).await?;
+            Ok(newest.map(|newest| HistoryAnswer { newest, verdict: Verdict::Unproven }))
+        }
     }
 }

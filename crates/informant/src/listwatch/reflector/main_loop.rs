@@ -66,10 +66,8 @@ impl Reflector {
         loop {
             let done = match self.machine.state() {
                 ReflectorState::CheckingKind => Ok(self.check_kind().await),
-                ReflectorState::CheckingHistory { before: Request::Watch } => {
-                    self.check_opened_watch(&mut opened).await
-                }
-                ReflectorState::CheckingHistory { before: Request::List | Request::StreamedList } => {
+                ReflectorState::CheckingWatch => self.check_opened_watch(&mut opened).await,
+                ReflectorState::CheckingHistory => {
                     // A history change is noted in `self` for the next list. Any other result does not matter for a list.
                     if let Err(error) = self.check_history_after_outage().await
                         && error.class() == ErrorClass::HistoryChanged

@@ -309,7 +309,8 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
     /// - once for each outage, after five seconds of failures; if no list has succeeded yet, after the first failed attempt;
     /// - when the cause of an outage changes, at most once in ten seconds;
     /// - when the watch is silent and the server does not answer a question for its version;
-    /// - when the server's history changed.
+    /// - when the server's history changed;
+    /// - when an [audit](crate::InformerBuilder::audit_every) found a wrong cache.
     ///
     /// Other failures that are over within five seconds are not reported. Default: a warning in the log. In both cases the
     /// log has a line when an outage of more than five seconds is over: how long it lasted, and whether the watch was resumed or

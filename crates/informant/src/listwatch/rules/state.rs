@@ -7,7 +7,7 @@
 //! The tables below are the specification: the tests of this file read them and compare each row with the code. If several rows fit, the first one
 //! applies.
 //!
-//! - The words in parentheses are the request that follows the check or the backoff. The reflector waits only in the states "backoff" and "kind gone"; the last table
+//! - The words in parentheses are the request that follows the backoff. The reflector waits only in the states "backoff" and "kind gone"; the last table
 //!   has the delays.
 //! - *Done*: the request succeeded. *Earlier*: the watch must begin at an earlier version. *Not supported*: the source cannot do it, or does not serve the kind. *End*: a watch ended without an error.
 //!   *Refused*: the server sent an error instead of the list or watch, or nothing. *Broken*: the list or watch began, and then failed. *Error*: both. The errors are the
@@ -16,15 +16,15 @@
 //!
 //! | state | input | if | next state | failure |
 //! | --- | --- | --- | --- | --- |
-//! | checking kind | any | | checking history (list) | |
-//! | checking history (list), checking history (streamed list) | any | | streamed list | |
-//! | checking history (watch) | done, not supported | | watch | |
-//! | checking history (watch) | earlier | | opening watch | |
-//! | checking history (watch) | any | no version | backoff (list) | publish |
-//! | checking history (watch) | end, error: expired, history changed | | backoff (list) | publish |
-//! | checking history (watch) | error: not found, other | | backoff (watch) | publish |
-//! | checking history (watch) | any | fifth failure | backoff (list) | publish |
-//! | checking history (watch) | any | | backoff (watch) | publish |
+//! | checking kind | any | | checking history | |
+//! | checking history | any | | streamed list | |
+//! | checking watch | done, not supported | | watch | |
+//! | checking watch | earlier | | opening watch | |
+//! | checking watch | any | no version | backoff (list) | publish |
+//! | checking watch | end, error: expired, history changed | | backoff (list) | publish |
+//! | checking watch | error: not found, other | | backoff (watch) | publish |
+//! | checking watch | any | fifth failure | backoff (list) | publish |
+//! | checking watch | any | | backoff (watch) | publish |
 //! | streamed list | done, earlier | | watch | |
 //! | streamed list | not supported | | list | |
 //! | streamed list | end | third failure | list | publish |
@@ -42,7 +42,7 @@
 //! | list | error: not found | kind denied | kind gone | delete objects |
 //! | list | any | kind gone | kind gone | publish |
 //! | list | any | | backoff (list) | publish |
-//! | opening watch | done, not supported, earlier | | checking history (watch) | |
+//! | opening watch | done, not supported, earlier | | checking watch | |
 //! | opening watch | any | no version | backoff (list) | publish |
 //! | opening watch | error: unreachable, overloaded | | backoff (watch) | publish |
 //! | opening watch | error: connection lost, server error, other | fifth failure, old list | backoff (list) | publish |
@@ -59,7 +59,7 @@
 //! | watch | error: server error | retry window | backoff (watch) | publish |
 //! | watch | any | | backoff (list) | publish |
 //! | backoff (list) | any | kind in doubt | checking kind | |
-//! | backoff (list), kind gone | any | | checking history (list) | |
+//! | backoff (list), kind gone | any | | checking history | |
 //! | backoff (streamed list) | any | | streamed list | |
 //! | backoff (watch) | any | | opening watch | |
 //!
@@ -119,15 +119,16 @@ use super::{
 pub(crate) enum ReflectorState {
     /// It asks the source whether it serves the kind, because a list failed with 404.
     CheckingKind,
-    /// It checks whether the server still has the history that the reflector followed, if there was an outage. Before a watch, the watch is open already: so
-    /// nothing that happens to the server before the watch can follow the check.
-    CheckingHistory { before: Request },
+    /// It checks before a list whether the server still has the history that the reflector followed, if there was an outage.
+    CheckingHistory,
     /// It requests a streamed list.
     StreamedList,
     /// It requests an ordinary list.
     List,
     /// It opens a watch.
     OpeningWatch,
+    /// As `CheckingHistory`, after it opened a watch: so nothing that happens to the server before the watch can follow the check.
+    CheckingWatch,
     /// It reads the events of a watch.
     Watch,
     /// It waits after a failure.
@@ -136,7 +137,7 @@ pub(crate) enum ReflectorState {
     KindGone,
 }
 
-/// The request that follows a check or a backoff.
+/// The request that follows a backoff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     List,
@@ -238,7 +239,7 @@ const FREQUENT_HISTORY_CHANGES: Duration = Duration::from_secs(60);
 impl StateMachine {
     pub(crate) fn new(backoff: Backoff, retries_server_errors_for: Duration) -> Self {
         Self {
-            state: ReflectorState::CheckingHistory { before: Request::List },
+            state: ReflectorState::CheckingHistory,
             kind: KindPresence::Present,
             may_repeat: true,
             failures: 0,
@@ -276,17 +277,17 @@ impl StateMachine {
         let relist = (Backoff { before: Before::List }, Action::Publish);
 
         let (state, action) = match (self.state, input) {
-            (CheckingKind, _) => done(CheckingHistory { before: Before::List }),
+            (CheckingKind, _) => done(CheckingHistory),
 
-            (CheckingHistory { before: Before::List | Before::StreamedList }, _) => done(StreamedList),
-            (CheckingHistory { before: Before::Watch }, Done | NotSupported) => done(Watch),
-            (CheckingHistory { before: Before::Watch }, Earlier) => done(OpeningWatch),
-            (CheckingHistory { before: Before::Watch }, Ended(_) | Failed(E::Expired | E::HistoryChanged, _)) => relist,
+            (CheckingHistory, _) => done(StreamedList),
+            (CheckingWatch, Done | NotSupported) => done(Watch),
+            (CheckingWatch, Earlier) => done(OpeningWatch),
+            (CheckingWatch, Ended(_) | Failed(E::Expired | E::HistoryChanged, _)) => relist,
             // A starting server refuses the check, and would refuse a list as well.
-            (CheckingHistory { before: Before::Watch }, Failed(E::NotFound | E::Other, _)) if can_resume => rewatch,
-            (CheckingHistory { before: Before::Watch }, Failed(..)) if can_resume && may_watch => rewatch,
+            (CheckingWatch, Failed(E::NotFound | E::Other, _)) if can_resume => rewatch,
+            (CheckingWatch, Failed(..)) if can_resume && may_watch => rewatch,
             // The server cannot be asked now; perhaps lists still work.
-            (CheckingHistory { before: Before::Watch }, Failed(..)) => relist,
+            (CheckingWatch, Failed(..)) => relist,
 
             (StreamedList, Done | Earlier) => done(Watch),
             (StreamedList, NotSupported) => done(List),
@@ -324,7 +325,7 @@ impl StateMachine {
                 (KindPresence::Present | KindPresence::InDoubt | KindPresence::Denied, _) => relist,
             },
 
-            (OpeningWatch, Done | NotSupported | Earlier) => done(CheckingHistory { before: Before::Watch }),
+            (OpeningWatch, Done | NotSupported | Earlier) => done(CheckingWatch),
             (OpeningWatch, Failed(E::Unreachable | E::Overloaded, _)) if can_resume => rewatch,
             // Lists may still work, but each one is expensive.
             (OpeningWatch, Failed(E::ConnectionLost | E::ServerError | E::Other, _))
@@ -344,7 +345,7 @@ impl StateMachine {
             (Watch, Ended(_) | Failed(..)) => relist,
 
             (Backoff { before: Before::List }, _) if self.kind == KindPresence::InDoubt => done(CheckingKind),
-            (Backoff { before: Before::List } | KindGone, _) => done(CheckingHistory { before: Before::List }),
+            (Backoff { before: Before::List } | KindGone, _) => done(CheckingHistory),
             (Backoff { before: Before::StreamedList }, _) => done(StreamedList),
             (Backoff { before: Before::Watch }, _) => done(OpeningWatch),
         };
@@ -353,7 +354,14 @@ impl StateMachine {
             (StreamedList | List, Done) => self.last_list = Some(now),
             (Backoff { before: Before::List } | KindGone, _) => self.may_repeat = true,
             (
-                StreamedList | List | CheckingKind | CheckingHistory { .. } | OpeningWatch | Watch | Backoff { .. },
+                StreamedList
+                | List
+                | CheckingKind
+                | CheckingHistory
+                | OpeningWatch
+                | CheckingWatch
+                | Watch
+                | Backoff { .. },
                 _,
             ) => {}
         }
@@ -371,18 +379,18 @@ impl StateMachine {
         // Whether a server that cannot be reached or is overloaded supports watches is unknown.
         let is_unclear = matches!(input, Input::Failed(ErrorClass::Unreachable | ErrorClass::Overloaded, _));
         match self.state {
-            ReflectorState::OpeningWatch
-            | ReflectorState::Watch
-            | ReflectorState::CheckingHistory { before: Request::Watch } => match input.made_progress() {
-                true => 0,
-                false => self.failures + u32::from(is_failure && !is_unclear),
-            },
+            ReflectorState::OpeningWatch | ReflectorState::Watch | ReflectorState::CheckingWatch => {
+                match input.made_progress() {
+                    true => 0,
+                    false => self.failures + u32::from(is_failure && !is_unclear),
+                }
+            }
             ReflectorState::StreamedList if is_failure => self.failures + 1,
             ReflectorState::Backoff { before: Request::StreamedList | Request::Watch } => self.failures,
             ReflectorState::StreamedList
             | ReflectorState::List
             | ReflectorState::CheckingKind
-            | ReflectorState::CheckingHistory { before: Request::List | Request::StreamedList }
+            | ReflectorState::CheckingHistory
             | ReflectorState::Backoff { before: Request::List }
             | ReflectorState::KindGone => 0,
         }
@@ -485,11 +493,10 @@ mod tests {
         ("other", ErrorClass::Other),
     ];
 
-    const STATES: [(&str, ReflectorState); 11] = [
+    const STATES: [(&str, ReflectorState); 10] = [
         ("checking kind", ReflectorState::CheckingKind),
-        ("checking history (list)", ReflectorState::CheckingHistory { before: Request::List }),
-        ("checking history (streamed list)", ReflectorState::CheckingHistory { before: Request::StreamedList }),
-        ("checking history (watch)", ReflectorState::CheckingHistory { before: Request::Watch }),
+        ("checking history", ReflectorState::CheckingHistory),
+        ("checking watch", ReflectorState::CheckingWatch),
         ("streamed list", ReflectorState::StreamedList),
         ("list", ReflectorState::List),
         ("opening watch", ReflectorState::OpeningWatch),
@@ -631,9 +638,7 @@ mod tests {
             let is_ignored = matches!(self.input, Input::Failed(ErrorClass::Unreachable | ErrorClass::Overloaded, _));
             let is_watch = matches!(
                 self.state,
-                ReflectorState::OpeningWatch
-                    | ReflectorState::Watch
-                    | ReflectorState::CheckingHistory { before: Request::Watch }
+                ReflectorState::OpeningWatch | ReflectorState::Watch | ReflectorState::CheckingWatch
             );
             let failures = match self.input.made_progress() {
                 true if is_watch => 0,
@@ -883,7 +888,7 @@ mod tests {
 
     #[test]
     fn a_history_check_that_keeps_failing_leads_to_a_list() {
-        let check = ReflectorState::CheckingHistory { before: Request::Watch };
+        let check = ReflectorState::CheckingWatch;
         let after = |class, failures| after(check, refused(class), failures);
         assert_eq!(after(ErrorClass::HistoryChanged, 0), RELIST);
         assert_eq!(after(ErrorClass::Expired, 0), RELIST);

@@ -1,13 +1,14 @@
 //! Audits: a cache that is wrong for whatever reason is found and listed again.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Write, sync::Arc, time::Duration};
 
+use futures_util::StreamExt;
 use informant::{
     Key, SharedInformer, SharedInformerFactory,
     factory::FactoryBuilder,
     listwatch::{
-        Item, ListPiece, ListRequest, ListStream, ListWatch, SourceError, SourceEvent, WatchPiece, WatchRequest,
-        WatchStream,
+        Backoff, Item, ListPiece, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, SourceError,
+        SourceEvent, WatchPiece, WatchRequest, WatchStream,
     },
     object::Identity,
 };
@@ -24,7 +25,7 @@ use crate::support::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A server with three config maps, and a synced informer whose watch delivers a false event at its beginning.
+/// A server with three config maps, and a synced informer whose watch delivers false events at its beginning.
 struct World {
     server: ApiServer,
     factory: SharedInformerFactory,
@@ -34,13 +35,19 @@ struct World {
 }
 
 impl World {
-    async fn new(settings: impl FnOnce(FactoryBuilder) -> FactoryBuilder, false_event: Option<Value>) -> Self {
+    async fn new(
+        settings: impl FnOnce(FactoryBuilder) -> FactoryBuilder,
+        false_events: impl IntoIterator<Item = Value>,
+    ) -> Self {
         let server = server(&["shop/a", "shop/b", "shop/c"]);
-        if let Some(mut event) = false_event {
+        let mut text = String::new();
+        for mut event in false_events {
             // The version of the event before it.
             event["object"]["metadata"]["resourceVersion"] = (server.version() + 1).to_string().into();
-            let fault = Fault::ExtraLine { after: 1, text: format!("{event}\n") };
-            server.inject(On::watch().of("configmaps").once(), fault);
+            writeln!(text, "{event}").unwrap();
+        }
+        if !text.is_empty() {
+            server.inject(On::watch().of("configmaps").once(), Fault::ExtraLine { after: 1, text });
         }
         let errors = Arc::<Mutex<Vec<String>>>::default();
         let recorded = Arc::clone(&errors);
@@ -53,7 +60,7 @@ impl World {
         factory.start();
         factory.synced().await.unwrap();
         server.wait_for_watches("configmaps", 1).await;
-        // The false event follows the first of these. The history is checked by the others.
+        // The false events follow the first of these. The history is checked by the others.
         ["shop/d", "shop/e", "shop/f"].iter().for_each(|key| drop(server.put("configmaps", config(key)).unwrap()));
         sleep_seconds(1.0).await;
         Self { server, factory, configs, errors, leaks }
@@ -243,17 +250,21 @@ async fn quarantined_objects_are_not_wrong() {
 async fn one_informer_of_a_client_is_audited_at_a_time() {
     let server = server(&["shop/a"]);
     server.put("secrets", json!({"metadata": {"namespace": "shop", "name": "s"}})).unwrap();
-    let factory = SharedInformerFactory::builder(client(&server)).audit_every(HOUR).build();
+    // The same seed, so that both audits are due at the same time.
+    let backoff = Backoff::default().seed(7);
+    let factory = SharedInformerFactory::builder(client(&server))
+        .audit_every(HOUR)
+        .configure::<ConfigMap>(move |configs| configs.reflector(|reflector| reflector.backoff(backoff)))
+        .configure::<Secret>(move |secrets| secrets.reflector(|reflector| reflector.backoff(backoff)))
+        .build();
     let leaks = Leaks::watch();
     let (configs, secrets) = (factory.informer::<ConfigMap>(), factory.informer::<Secret>());
     factory.start();
     factory.synced().await.unwrap();
-    // The audit that begins first takes longer than the other one needs to become due.
-    let is_first = |request: &LoggedRequest| is_audit(request);
     for kind in ["configmaps", "secrets"] {
         server.inject(On::list().of(kind), Fault::Delay(Duration::from_secs(20)));
     }
-    tokio::time::timeout(2 * HOUR, server.wait_for_request(is_first)).await.unwrap();
+    tokio::time::timeout(2 * HOUR, server.wait_for_request(is_audit)).await.unwrap();
     sleep_seconds(1200.0).await;
 
     let mut audits: Vec<_> = server.requests().into_iter().filter(is_audit).map(|request| request.at).collect();
@@ -262,6 +273,53 @@ async fn one_informer_of_a_client_is_audited_at_a_time() {
     assert!(audits[1] - audits[0] >= Duration::from_secs(20), "{audits:?}");
     assert_eq!((configs.status().audits, secrets.status().audits), (1, 1));
     stop_factory(&factory, &leaks).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_audit_names_up_to_ten_of_many_wrong_objects_and_all_of_them_are_repaired() {
+    let ghosts = (0..50).map(|number| event("ADDED", &format!("ghost-{number}"), &format!("u-{number}")));
+    let world = World::new(|factory| factory.audit_every(HOUR), ghosts).await;
+    assert_eq!(world.configs.lister().len(), 56);
+    sleep_seconds(1.2 * 3600.0).await;
+
+    assert!(world.is_right(), "{:?}", world.states());
+    assert_eq!(world.configs.status().wrong_objects, 10);
+    let errors = world.errors.lock().clone();
+    assert_eq!((errors.len(), errors[0].matches("shop/ghost-").count()), (1, 10), "{errors:?}");
+    world.stop().await;
+}
+
+/// P9
+#[tokio::test(start_paused = true)]
+async fn stopping_does_not_wait_for_an_audit() {
+    let world = World::new(|factory| factory.audit_every(HOUR), None).await;
+    world.server.inject(On::list().of("configmaps"), Fault::Delay(Duration::from_secs(15)));
+    tokio::time::timeout(2 * HOUR, world.server.wait_for_request(is_audit)).await.unwrap();
+    let begun = tokio::time::Instant::now();
+    world.stop().await;
+    assert!(begun.elapsed() < SECOND);
+}
+
+/// The cache never reaches the version of the list, so that a suspect may be right.
+#[tokio::test(start_paused = true)]
+async fn an_audit_without_a_result_is_logged_and_follows_again_after_the_period() {
+    let logs = Logs::capture();
+    let world = World::new(|factory| factory.audit_every(HOUR), Some(event("ADDED", "ghost", "u-ghost"))).await;
+    let silent = world.server.inject(On::watch(), Fault::NoBookmarks);
+    world.server.cut_all_watches();
+    sleep_seconds(60.0).await;
+    // A version that the watch of the config maps does not show.
+    world.server.put("secrets", json!({"metadata": {"namespace": "shop", "name": "s"}})).unwrap();
+    sleep_seconds(1.4 * 3600.0).await;
+
+    let logs = logs.take();
+    assert_eq!(logs.matches("an audit has no result").count(), 1, "{logs}");
+    assert_eq!((world.configs.status().audits, world.is_right()), (0, false));
+    world.server.remove_fault(silent);
+    world.server.cut_all_watches();
+    sleep_seconds(1.2 * 3600.0).await;
+    assert!(world.is_right());
+    world.stop().await;
 }
 
 /// Also without `audit_every`.
@@ -327,7 +385,6 @@ impl ListWatch<u32> for Shop {
     }
 
     async fn watch(&self, _: WatchRequest) -> Result<WatchStream<u32>, SourceError> {
-        use futures_util::StreamExt;
         let pears = Item::new(Identity::of_key(Key::cluster_scoped("pears")), 3);
         let added = WatchPiece::Event(SourceEvent::Added(pears));
         Ok(futures_util::stream::iter([Ok(added)]).chain(futures_util::stream::pending()).boxed())
@@ -347,6 +404,46 @@ async fn a_source_without_versions_is_not_audited_and_the_log_says_so() {
     let logs = logs.take();
     assert_eq!(logs.matches("the informer cannot be audited").count(), 1, "{logs}");
     assert!(logs.contains("its source has no versions that can be compared"), "{logs}");
+    leaks.stop(&goods).await;
+}
+
+/// A proxy before two servers: the watch stays at one of them, the audit reaches the other one, which was restored.
+struct HalfRestored;
+
+impl ListWatch<u32> for HalfRestored {
+    async fn list(&self, request: ListRequest) -> Result<ListStream<u32>, SourceError> {
+        let apples = Item::new(Identity::new("apples", "u-1", 3), 12);
+        Ok(ListPiece::page(if request.needs_only_metadata { "5" } else { "10" }, [apples]))
+    }
+
+    async fn watch(&self, _: WatchRequest) -> Result<WatchStream<u32>, SourceError> {
+        Ok(futures_util::stream::pending().boxed())
+    }
+
+    async fn look_up(&self, _: LookupRequest) -> Result<Option<LookupAnswer<u32>>, SourceError> {
+        Ok(Some(LookupAnswer { version: "10".into(), object: None }))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_audit_whose_list_is_older_than_the_cache_reports_a_history_change() {
+    let errors = Arc::<Mutex<Vec<String>>>::default();
+    let recorded = Arc::clone(&errors);
+    let leaks = Leaks::watch();
+    let goods = SharedInformer::of_decoded_objects(HalfRestored)
+        .audit_every(HOUR)
+        .on_error(move |error| recorded.lock().push(error.source.to_string()))
+        .build();
+    goods.start();
+    goods.synced().await.unwrap();
+    while goods.status().audits == 0 {
+        sleep_seconds(1.0).await;
+    }
+    sleep_seconds(1.0).await;
+
+    let error = "the server's history has changed since version 10; was it restored from a backup?";
+    assert_eq!(*errors.lock(), [error]);
+    assert_eq!((goods.status().source.lists, goods.status().wrong_objects), (2, 0));
     leaks.stop(&goods).await;
 }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use informant::{
     SharedInformer, SharedInformerFactory,
     informer::Problem,
-    listwatch::{Backoff, ListWatchError},
+    listwatch::{Backoff, ListWatchError, Operation},
 };
 use informant_apiserver::{ApiServer, Fault, On, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -417,6 +417,22 @@ async fn a_hanging_request_is_shown_after_ten_seconds_and_given_up() {
     client.change();
     let took = client.caught_up().await;
     assert!(took <= 20 * SECOND, "{took:?}");
+    client.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hanging_check_of_the_history_is_shown_after_ten_seconds_and_given_up() {
+    let client = Client::new().await;
+    let hanging = client.server.inject(On::list().of("configmaps"), Fault::Hang);
+    client.server.cut_all_watches();
+    sleep_seconds(20.0).await;
+    let problems = client.factory.problems();
+    let [Problem::Pending { request, .. }, ..] = &problems[..] else { panic!("{problems:?}") };
+    assert_eq!((problems.len(), request.operation), (NAMESPACES, Operation::CheckHistory));
+    client.server.remove_fault(hanging);
+    client.change();
+    assert!(client.caught_up().await <= 40 * SECOND);
+    assert!(client.factory.problems().is_empty());
     client.stop().await;
 }
 
