@@ -106,7 +106,7 @@ impl WatchStream {
             if let Some(line) = self.lines.pop_front() {
                 return Some(Ok(line));
             }
-            if self.is_over || Instant::now() >= self.place.deadline {
+            if self.is_over {
                 return None;
             }
             // Must come before reading the state: a change after it wakes the stream again.
@@ -114,12 +114,14 @@ impl WatchStream {
             let next = self.watch.advance(&self.shared.world.read().storage);
             self.place.sent_version.store(self.watch.sent_version(), Ordering::Relaxed);
             match next {
-                Next::Lines(lines) => self.lines.extend(lines),
-                Next::End(End::KindRemoved | End::TooSlow) => return None,
+                // Before the deadline, which may have passed since the connection broke.
                 Next::End(End::Broken) => {
                     self.is_over = true;
                     return Some(Err(io::Error::from(io::ErrorKind::ConnectionReset)));
                 }
+                Next::End(End::KindRemoved | End::TooSlow) => return None,
+                Next::Lines(_) | Next::Nothing if Instant::now() >= self.place.deadline => return None,
+                Next::Lines(lines) => self.lines.extend(lines),
                 Next::Nothing => self.wait().await,
             }
         }

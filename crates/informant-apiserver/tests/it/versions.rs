@@ -269,6 +269,18 @@ async fn a_broken_watch_can_be_resumed_without_a_gap() {
     assert_eq!(resumed.next_short().await, "ADDED d");
 }
 
+/// As seen by a client that was stopped meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_broke_before_its_time_was_up_does_not_end_cleanly() {
+    let (server, web) = server_with_three();
+    let mut watch = web.watch(PATH, &format!("resourceVersion={}&timeoutSeconds=10", server.version())).await;
+
+    server.cut_all_watches();
+    tokio::time::advance(Duration::from_secs(11)).await;
+
+    assert!(watch.try_next().await.is_err());
+}
+
 #[tokio::test(start_paused = true)]
 async fn cut_watches_breaks_the_watches_of_one_kind() {
     let (server, web) = server_with_three();
