@@ -62,6 +62,8 @@ struct HealthState {
     last_question: AtomicU64,
     /// True if the last such question was not answered.
     is_silent: AtomicBool,
+    /// When such a question last got no answer.
+    last_unanswered: AtomicU64,
 }
 
 /// How many reflectors list after an outage at the same time.
@@ -113,8 +115,16 @@ impl ServerHealth {
     pub(crate) fn note_question(&self, is_answered: bool, now: Instant) {
         match is_answered {
             true => self.note_byte(now),
-            false => self.shared.is_silent.store(true, Ordering::Relaxed),
+            false => {
+                self.shared.is_silent.store(true, Ordering::Relaxed);
+                self.shared.last_unanswered.store(self.millis(now), Ordering::Relaxed);
+            }
         }
+    }
+
+    /// Returns true if a question has got no answer since the time `since`.
+    pub(crate) fn has_been_silent_since(&self, since: Instant) -> bool {
+        self.shared.last_unanswered.load(Ordering::Relaxed) > self.millis(since)
     }
 
     /// Returns true if the server did not answer the last question.
@@ -186,6 +196,7 @@ impl Default for HealthState {
             last_byte: AtomicU64::new(0),
             last_question: AtomicU64::new(0),
             is_silent: AtomicBool::new(false),
+            last_unanswered: AtomicU64::new(0),
         }
     }
 }

@@ -75,6 +75,10 @@ impl Reflector {
         let begun = Instant::now();
         let read = self.read_changes(&mut reader, &mut progress).await;
         self.contact.note_watch_end(read.is_ok().then(|| reader.life()), Instant::now());
+        // A server that did not answer while the watch was silent may have been restored meanwhile.
+        if self.settings.health.has_been_silent_since(reader.last_byte_at) {
+            self.contact.note_failed_attempt(ErrorClass::Unreachable);
+        }
         self.offer_witness();
         let since_opened = begun.elapsed();
         let since_asked = if reader.is_streamed_list { since_opened } else { reader.asked_at.elapsed() };

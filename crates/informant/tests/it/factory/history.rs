@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::{
     reflector::{is_lookup, sleep_seconds},
-    servers::{Leaks, SECOND, client, stop_factory},
+    servers::{Leaks, SECOND, client, config, keys, server, stop_factory},
 };
 
 const KINDS: [&str; 3] = ["configmaps", "secrets", "serviceaccounts"];
@@ -463,5 +463,38 @@ async fn a_hundred_informers_whose_connections_break_every_minute_send_four_look
     }
     let changes = factory.status().iter().map(|status| status.source.history_changes).sum::<u64>();
     assert_eq!(changes, 0, "1,000 checked reconnects");
+    stop_factory(&factory, &leaks).await;
+}
+
+/// P1: the newest write before the list was of another kind, and no event followed, so that nothing can prove the history; and no list or watch failed.
+#[tokio::test(start_paused = true)]
+async fn a_restore_is_noticed_although_only_the_questions_of_a_silent_watch_failed() {
+    let server = server(&["shop/a", "shop/b"]);
+    let backup = server.backup();
+    server.put("configmaps", config("shop/lost")).unwrap();
+    put(&server, "secrets", "a", "first");
+    let version = server.version();
+    server.inject(On::watch().of("configmaps").once(), Fault::freeze_after_events(0));
+    let factory = SharedInformerFactory::builder(client(&server)).without_streaming().build();
+    let leaks = Leaks::watch();
+    let configs = factory.informer::<ConfigMap>();
+    factory.start();
+    factory.synced().await.unwrap();
+    sleep_seconds(1.0).await;
+
+    let outage = server.inject(On::any(), Fault::Refuse);
+    server.restore(&backup);
+    // The writes pass the version before the restore.
+    while server.version() <= version {
+        server.put("configmaps", config(&format!("shop/new-{}", server.version()))).unwrap();
+    }
+    sleep_seconds(100.0).await;
+    server.remove_fault(outage);
+    server.put("configmaps", config("shop/newest")).unwrap();
+    sleep_seconds(200.0).await;
+
+    let served = server.list("configmaps").unwrap().len();
+    assert!(!keys(&configs).contains(&"shop/lost".into()), "{:?}", keys(&configs));
+    assert_eq!(keys(&configs).len(), served);
     stop_factory(&factory, &leaks).await;
 }
