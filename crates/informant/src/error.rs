@@ -48,7 +48,7 @@ use crate::{
     object::{DecodeError, FieldPathError, NotComparable, ParseKeyError},
     process_loop::ProcessError,
     queue::Closed,
-    store::{ApiSelectorError, DuplicateIndex, IndexPanic, NotFound, NotOneValue, ParseSelectorError, UnknownIndex},
+    store::{ApiSelectorError, DuplicateIndex, IndexPanic, NotFound, ParseSelectorError, UnknownIndex},
     subscribers::{NotCaughtUp, NotSynced, StopHandlerError},
     view::ViewError,
 };
@@ -268,8 +268,6 @@ error_types! {
     NotComparable(NotComparable),
     /// The cache does not have an object.
     NotFound(NotFound),
-    /// An object has no value, or several, in an index.
-    NotOneValue(NotOneValue),
     /// A handler will never receive all of the initial list.
     NotSynced(NotSynced),
     /// A text is not a key.

@@ -208,17 +208,6 @@ pub enum SourceError {
         objects: Vec<Key>,
     },
 
-    /// A streamed list and a list of the same version differ.
-    #[error("the streamed list at version {version} differs from the list: {missing} missing, {surplus} too many")]
-    Inconsistent {
-        /// The version of both.
-        version: ResourceVersion,
-        /// The number of listed objects that the streamed list did not have in the same state.
-        missing: usize,
-        /// The number of streamed objects that the list did not have in the same state.
-        surplus: usize,
-    },
-
     /// Any other error of a custom source.
     #[error("the source failed")]
     Other {
@@ -263,7 +252,6 @@ impl SourceError {
             | Self::HistoryUnproven { .. }
             | Self::HistoryChanged { .. }
             | Self::CacheDiffers { .. }
-            | Self::Inconsistent { .. }
             | Self::Other { .. } => None,
         }
     }
@@ -296,9 +284,6 @@ impl SourceError {
             Self::HistoryUnproven { reached } => Self::HistoryUnproven { reached: reached.clone() },
             Self::HistoryChanged { reached } => Self::HistoryChanged { reached: reached.clone() },
             Self::CacheDiffers { objects } => Self::CacheDiffers { objects: objects.clone() },
-            Self::Inconsistent { version, missing, surplus } => {
-                Self::Inconsistent { version: version.clone(), missing: *missing, surplus: *surplus }
-            }
             Self::Other { source } => Self::Other { source: text(&**source) },
         }
     }

@@ -196,11 +196,6 @@ impl Entries {
         self.nameless.iter().find(|bad| bad.damage() == Damage::Transient)
     }
 
-    /// Returns true if the object of this key is quarantined.
-    pub(super) fn contains(&self, key: &Key) -> bool {
-        self.by_key.contains_key(key)
-    }
-
     /// Returns key and uid of all entries with keys.
     pub(super) fn names(&self) -> Vec<(Key, Uid)> {
         self.by_key.iter().map(|(key, object)| (key.clone(), object.uid.clone())).collect()

@@ -7,9 +7,9 @@
 use std::{fmt, marker::PhantomData, sync::Arc};
 
 use super::{
-    IndexPanic, Lookup, LookupValue, Snapshot, UnknownIndex,
+    Lookup, LookupValue, Snapshot, UnknownIndex,
     cache::Cache,
-    compute::{AnyIndexFunction, ComputedValues},
+    compute::AnyIndexFunction,
     table::{Table, TableIndex},
 };
 use crate::{Cached, Key, object::Erased};
@@ -41,25 +41,6 @@ pub struct Index<O, V = String> {
     position: usize,
     function: AnyIndexFunction,
     types: PhantomData<fn(V, O) -> O>,
-}
-
-/// An object does not have exactly one value in an index.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NotOneValue {
-    /// The object has no value, or several.
-    #[error("{key} has {count} values in index {index:?}, not one")]
-    Count {
-        /// The object.
-        key: Key,
-        /// The index.
-        index: Arc<str>,
-        /// The number of its values.
-        count: usize,
-    },
-    /// The index function panicked.
-    #[error(transparent)]
-    Panic(#[from] IndexPanic),
 }
 
 impl<O, V> Index<O, V> {
@@ -127,43 +108,6 @@ impl<O, V> Index<O, V> {
     /// The values of all objects, each once, as text.
     pub fn values(&self) -> Vec<Arc<str>> {
         self.read(|_, index| index.buckets.texts().cloned().collect())
-    }
-
-    /// The objects that have a value in common with `example`, each once. The example need not be in the cache.
-    ///
-    /// # Errors
-    ///
-    /// When the index function panics on the example.
-    pub fn like(&self, example: &Cached<O>) -> Result<Vec<Cached<O>>, IndexPanic> {
-        let values = self.values_of(example)?;
-        Ok(Cached::all_typed(self.read(|table, index| table.by_any_value(index, values.values(0, 0)))))
-    }
-
-    /// The only value of an object.
-    ///
-    /// # Errors
-    ///
-    /// When the object has no value or several, or the index function panics on it.
-    pub fn only_value(&self, object: &Cached<O>) -> Result<String, NotOneValue> {
-        let values = self.values_of(object)?;
-        let mut values = values.values(0, 0);
-        match (values.next(), values.count()) {
-            (Some(value), 0) => Ok(value.to_owned()),
-            (first, more) => Err(NotOneValue::Count {
-                key: object.key().clone(),
-                index: Arc::clone(&self.function.name),
-                count: usize::from(first.is_some()) + more,
-            }),
-        }
-    }
-
-    fn values_of(&self, object: &Cached<O>) -> Result<ComputedValues, IndexPanic> {
-        let mut computed =
-            ComputedValues::new(std::iter::once(object.erase_ref()), std::slice::from_ref(&self.function));
-        match computed.panics.pop() {
-            None => Ok(computed),
-            Some(panic) => Err(panic),
-        }
     }
 
     fn read<R>(&self, read: impl FnOnce(&Table, &TableIndex) -> R) -> R {

@@ -24,7 +24,7 @@ mod write; // batches of writes, and what they replaced
 
 pub(crate) use compute::AnyIndexFunction;
 pub use compute::{IndexFunction, IndexPanic, IndexValue, IndexValues, LookupValue};
-pub use index::{Index, NotOneValue};
+pub use index::Index;
 pub use indexer::{DuplicateIndex, Indexer, IndexerBuilder};
 pub use lister::{Lister, NamespaceLister, NotFound};
 pub use lookup::Lookup;

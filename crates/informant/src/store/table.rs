@@ -143,18 +143,6 @@ impl Table {
         objects
     }
 
-    /// Returns the objects that have any of some values in an index, each once, in no order.
-    pub(super) fn by_any_value<'a>(
-        &self,
-        index: &TableIndex,
-        values: impl Iterator<Item = &'a str>,
-    ) -> Vec<Cached<Erased>> {
-        let mut slots: Vec<_> = values.flat_map(|value| index.buckets.slots(value)).collect();
-        slots.sort_unstable();
-        slots.dedup();
-        self.objects_at(slots.into_iter()).cloned().collect()
-    }
-
     /// Returns the keys of the objects that have a value in an index, sorted.
     pub(super) fn keys_by_value(&self, index: &TableIndex, value: &str) -> Vec<Key> {
         let mut keys: Vec<_> = self.objects_at(index.buckets.slots(value)).map(Cached::key).cloned().collect();

@@ -2,7 +2,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe},
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 
 use informant::{
@@ -117,38 +117,6 @@ fn the_destructor_of_a_transform_that_is_set_too_late_may_use_the_informer() {
             });
 
             assert!(refused.is_err());
-            informer.stop().await.unwrap();
-        });
-    });
-}
-
-/// An informer ignores the known objects and the resync predicate of its reflector's builder and drops them, the user's code, at the start.
-#[test]
-fn the_destructor_of_an_ignored_resync_predicate_may_use_the_informer() {
-    without_deadlock(|| {
-        one_thread().block_on(async {
-            let source = ScriptedSource::<u8>::new();
-            source.on_list(ScriptedList::at("1"));
-            source.on_watch(ScriptedWatch::new().stays_open());
-            let own = Arc::new(OnceLock::<SharedInformer<u8>>::new());
-            let held = Arc::clone(&own);
-            let on_drop = OnDrop::new(move || {
-                let informer = held.get().unwrap();
-                drop(informer.set_on_error(|_| {}));
-            });
-            let informer = SharedInformer::of_decoded_objects(source)
-                .reflector(|reflector| {
-                    reflector.resync_every_if(LONG, move || {
-                        keep(&on_drop);
-                        true
-                    })
-                })
-                .build();
-            own.set(informer.clone()).unwrap();
-
-            informer.start();
-
-            informer.synced().await.unwrap();
             informer.stop().await.unwrap();
         });
     });

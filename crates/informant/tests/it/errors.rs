@@ -10,7 +10,7 @@ use informant::{
     object::{DecodeError, FieldPathError, NotComparable, ParseKeyError},
     process_loop::ProcessError,
     queue::Closed,
-    store::{ApiSelectorError, DuplicateIndex, IndexPanic, NotFound, NotOneValue, ParseSelectorError, UnknownIndex},
+    store::{ApiSelectorError, DuplicateIndex, IndexPanic, NotFound, ParseSelectorError, UnknownIndex},
     subscribers::{NotCaughtUp, NotSynced, StopHandlerError},
     view::ViewError,
 };
@@ -46,7 +46,6 @@ fn every_error_type_of_the_library_converts_into_its_error() {
         NotCaughtUp,
         NotComparable,
         NotFound,
-        NotOneValue,
         NotSynced,
         ParseKeyError,
         ParseSelectorError,

@@ -10,7 +10,7 @@ use informant::{
     Cached, Key, Uid,
     delta::Relist,
     object::Identity,
-    store::{IndexFunction, IndexValue, Indexer, NAMESPACE_INDEX, NotOneValue, UnknownIndex, WriteBatch},
+    store::{IndexFunction, IndexValue, Indexer, NAMESPACE_INDEX, UnknownIndex, WriteBatch},
 };
 
 use crate::support::{Logs, cache_of, key, list, object, show_objects};
@@ -165,8 +165,6 @@ fn a_panic_of_an_index_function_is_reported_and_affects_neither_the_object_nor_o
     assert_eq!(by_tag.keys("rotten"), [key("n/apple")]);
     assert_eq!(by_fragile.count("rotten"), 0);
     assert_eq!(by_fragile.keys("green"), [key("n/banana")]);
-    let query = by_fragile.like(&tagged("query", &["rotten"]));
-    assert_eq!(query.unwrap_err().to_string(), "the function of index \"fragile\" panicked on query: rotten fruit");
 }
 
 // IX-13
@@ -292,17 +290,6 @@ fn an_unknown_index_is_an_error_and_an_unknown_value_finds_nothing() {
     assert!(lister.by_index("tag", "blue").unwrap().is_empty());
 }
 
-// IX-16
-#[test]
-fn like_returns_each_object_that_shares_an_index_value_once() {
-    let cache = fruits();
-    let by_tag = cache.add_index("tag", tags).unwrap();
-
-    let found = by_tag.like(&tagged("not/stored", &["red", "round", "blue"])).unwrap();
-
-    assert_eq!(show_objects(found), ["m/cherry@", "n/apple@"]);
-}
-
 // IX-18
 #[test]
 fn keys_by_index_are_sorted() {
@@ -357,19 +344,6 @@ fn the_namespace_index_finds_cluster_scoped_objects_by_the_empty_value() {
     assert_eq!(by_namespace("n"), [key("n/a"), key("n/b")]);
     assert_eq!(by_namespace("m"), [key("m/c")]);
     assert_eq!(by_namespace(""), [key("d")]);
-}
-
-// IX-23
-#[test]
-fn only_value_fails_if_an_object_has_no_or_several_index_values() {
-    let cache = fruits();
-    let by_tag = cache.add_index("tag", tags).unwrap();
-
-    assert_eq!(by_tag.only_value(&tagged("x", &["red"])).unwrap(), "red");
-    let none = by_tag.only_value(&tagged("x", &[])).unwrap_err();
-    assert_eq!(none.to_string(), "x has 0 values in index \"tag\", not one");
-    let two = by_tag.only_value(&tagged("x", &["a", "b"])).unwrap_err();
-    assert!(matches!(two, NotOneValue::Count { count: 2, .. }));
 }
 
 // IX-25 to IX-28, but the version is the reached one (decision 13)

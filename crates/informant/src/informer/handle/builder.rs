@@ -8,7 +8,7 @@ use super::{AnyInformer, SharedInformer};
 use crate::{
     informer::{
         audit::{LONGEST_PERIOD, SHORTEST_PERIOD},
-        pipeline::{ApplyOptions, Core, Unstarted},
+        pipeline::{Core, Unstarted},
     },
     listwatch::{ListWatchError, Quarantined, ReflectorBuilder, ReflectorSettings, ServerHealth, TransformResult},
     object::FieldPath,
@@ -28,7 +28,6 @@ pub(crate) struct AnyInformerBuilder {
     pub(crate) fails_fast: bool,
     pub(crate) audit: Option<Duration>,
     name: Option<Arc<str>>,
-    options: ApplyOptions,
 }
 
 impl<O: Send + Sync + 'static> InformerBuilder<O> {
@@ -87,21 +86,6 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
         self.reflector(|reflector| reflector.cut(fields))
     }
 
-    /// Reports an object that was deleted and created again while the watch was down as one update, as client-go does. Default: a delete
-    /// of the old incarnation, then an add of the new one.
-    pub fn recreated_as_update(mut self) -> Self {
-        self.builder.options.recreated_as_update = true;
-        self
-    }
-
-    /// Decodes every object of a relist and reports it as an update, even if its uid and version are those of the cached object: for
-    /// servers that change an object without changing its version. Default: such an object is taken from the cache, and handlers
-    /// receive no event.
-    pub fn distrust_versions(mut self) -> Self {
-        self.builder.options.trusts_versions = false;
-        self
-    }
-
     /// Calls `transform` with each object once, before it is cached; see [`ReflectorBuilder::transform`].
     pub fn transform<R: TransformResult>(self, transform: impl Fn(&mut O) -> R + Send + Sync + 'static) -> Self {
         self.reflector(|reflector| reflector.transform(transform))
@@ -142,8 +126,7 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
 
 impl AnyInformerBuilder {
     pub(crate) fn new(reflector: ReflectorSettings) -> Self {
-        let options = ApplyOptions { recreated_as_update: false, trusts_versions: true };
-        Self { reflector, resync: None, fails_fast: false, audit: None, name: None, options }
+        Self { reflector, resync: None, fails_fast: false, audit: None, name: None }
     }
 
     /// Sets a name that `name` makes of the name set before, if any, and the name of the source.
@@ -153,11 +136,11 @@ impl AnyInformerBuilder {
     }
 
     pub(crate) fn build(self) -> AnyInformer {
-        let Self { reflector, resync, fails_fast, audit, name, options } = self;
+        let Self { reflector, resync, fails_fast, audit, name } = self;
         let name = name.unwrap_or_else(|| reflector.resource().into());
         let audit =
             audit.filter(|period| !period.is_zero()).map(|period| period.clamp(SHORTEST_PERIOD, LONGEST_PERIOD));
-        AnyInformer::new(Core::new(name, Unstarted { reflector, options, audit }, resync, fails_fast))
+        AnyInformer::new(Core::new(name, Unstarted { reflector, audit }, resync, fails_fast))
     }
 }
 

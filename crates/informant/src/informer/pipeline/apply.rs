@@ -14,15 +14,6 @@ use crate::{
     store::{Applied, Indexer, Lister, Replacement, WriteBatch},
 };
 
-/// The settings of an informer that decide how changes are applied.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ApplyOptions {
-    /// Whether an object that was deleted and created again while the watch was down is one update, not a delete and an add.
-    pub(crate) recreated_as_update: bool,
-    /// Whether objects with the same uid and version are treated as equal.
-    pub(crate) trusts_versions: bool,
-}
-
 /// The changes of the cache that one batch made.
 #[derive(Default)]
 pub(crate) struct Outcome {
@@ -37,19 +28,14 @@ pub(crate) struct Outcome {
 }
 
 /// Applies a batch to the cache, all deltas at once, and derives the events.
-pub(crate) fn apply(
-    batch: &Batch<Erased>,
-    cache: &Indexer<Erased>,
-    lister: &Lister<Erased>,
-    options: ApplyOptions,
-) -> Outcome {
+pub(crate) fn apply(batch: &Batch<Erased>, cache: &Indexer<Erased>, lister: &Lister<Erased>) -> Outcome {
     let mut writes = WriteBatch::with_capacity(batch.items().len());
     for item in batch.items() {
         for (position, delta) in item.deltas().iter().enumerate() {
             match delta {
                 Delta::Deleted(deleted) => writes.remove(deleted.key().clone()),
                 Delta::Replaced(object) | Delta::Sync(object) if position == 0 => {
-                    match find_same(lister, object, options) {
+                    match find_same(lister, object) {
                         // A listed object that the cache holds in the same state is not written and not indexed again.
                         Some(stored) => writes.keep(stored),
                         None => writes.upsert(object.clone()),
@@ -64,21 +50,17 @@ pub(crate) fn apply(
     if let Some(version) = batch.version() {
         writes.at(version.clone());
     }
-    if options.trusts_versions {
-        writes.keep_same_states();
-    }
-    Outcome::of(batch, cache.apply(writes), options)
+    writes.keep_same_states();
+    Outcome::of(batch, cache.apply(writes))
 }
 
 /// Returns the cached object if it is in the same state as this one.
-fn find_same(lister: &Lister<Erased>, object: &Cached<Erased>, options: ApplyOptions) -> Option<Cached<Erased>> {
-    lister
-        .get(object.key())
-        .filter(|stored| Cached::ptr_eq(stored, object) || (options.trusts_versions && stored.is_same_state(object)))
+fn find_same(lister: &Lister<Erased>, object: &Cached<Erased>) -> Option<Cached<Erased>> {
+    lister.get(object.key()).filter(|stored| Cached::ptr_eq(stored, object) || stored.is_same_state(object))
 }
 
 impl Outcome {
-    fn of(batch: &Batch<Erased>, applied: Applied<Erased>, options: ApplyOptions) -> Self {
+    fn of(batch: &Batch<Erased>, applied: Applied<Erased>) -> Self {
         // INV-A1: one replacement for each delta, in the same order.
         let mut replacements = applied.replacements.into_iter();
         let (index_panics, objects) = (applied.index_panics.len(), applied.objects);
@@ -88,7 +70,7 @@ impl Outcome {
         for item in batch.items() {
             let mut origin = item.origin();
             for (number, delta) in item.deltas().numbered() {
-                outcome.push_events(delta, origin, replacements.next().expect("INV-A1"), options);
+                outcome.push_events(delta, origin, replacements.next().expect("INV-A1"));
                 numbers.resize(outcome.live.len(), *number);
                 // Later deltas of the object are not part of the initial list.
                 if !delta.is_deleted() {
@@ -101,17 +83,11 @@ impl Outcome {
     }
 
     /// Translates one replacement in the cache into the events that handlers receive.
-    fn push_events(
-        &mut self,
-        delta: &Delta<Erased>,
-        origin: Origin,
-        Replacement { old, new }: Replacement<Erased>,
-        options: ApplyOptions,
-    ) {
+    fn push_events(&mut self, delta: &Delta<Erased>, origin: Origin, Replacement { old, new }: Replacement<Erased>) {
         match (old, new) {
             (None, Some(object)) => self.push(Event::Added { object, origin }.into()),
             (Some(old), Some(new)) => {
-                if !old.identity().may_be_same_incarnation(new.uid()) && !options.recreated_as_update {
+                if !old.identity().may_be_same_incarnation(new.uid()) {
                     self.push(Event::Deleted(Deleted::Missed { last_known: old }).into());
                     self.push(Event::Added { object: new, origin }.into());
                 } else if Cached::ptr_eq(&old, &new) {

@@ -12,10 +12,7 @@ use std::{
 use tokio::time::Instant;
 use tracing::{debug, error, info};
 
-use super::{
-    apply::{ApplyOptions, apply},
-    core::Core,
-};
+use super::{apply::apply, core::Core};
 use crate::{
     object::Erased,
     queue::{Batch, DeltaFifo},
@@ -25,7 +22,6 @@ use crate::{
 pub(super) struct BatchApplier {
     pub(super) core: Arc<Core>,
     pub(super) queue: DeltaFifo<Erased>,
-    pub(super) options: ApplyOptions,
     pub(super) ticks: Option<Ticks>,
 }
 
@@ -59,7 +55,6 @@ impl BatchApplier {
         let core = &*self.core;
         core.metrics.record_taken(batch.items().len());
         let version = batch.version().cloned();
-        let options = self.options;
         let history_changed = batch.history_changed();
         let mut batch = Some(batch);
         let done = core.with_apply_lock(|processor| {
@@ -69,7 +64,7 @@ impl BatchApplier {
             if history_changed {
                 core.history_changes.fetch_add(1, Ordering::AcqRel);
             }
-            let mut outcome = apply(&batch, &core.indexer, &core.lister, options);
+            let mut outcome = apply(&batch, &core.indexer, &core.lister);
             let initial = processor.distribute(std::mem::take(&mut outcome.initial));
             // `processed` may hold the last references to objects that newer changes have replaced; it is dropped after the lock is released.
             let (processed, waiting) = batch.acknowledge_returning_items();

@@ -18,7 +18,6 @@ mod run; // an informer from start to end
 mod stage_traits; // the queue as destination of the reflector, the cache as the known objects of the queue
 
 pub(super) use self::{
-    apply::ApplyOptions,
     core::{Core, InsideApplyLock},
     phase::Phase,
     run::Unstarted,

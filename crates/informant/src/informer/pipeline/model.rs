@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::apply::{ApplyOptions, Outcome, apply};
+use super::apply::{Outcome, apply};
 use crate::{
     Cached, Deleted, Event, Key, Uid,
     delta::{Change, Delta, Relist},
@@ -21,8 +21,6 @@ use crate::{
 };
 
 type Object = Cached<Erased>;
-
-const OPTIONS: ApplyOptions = ApplyOptions { recreated_as_update: false, trusts_versions: true };
 
 /// The version of the server at which the informer received each state and each deletion: that of the watch event or the list.
 #[derive(Default)]
@@ -160,7 +158,7 @@ fn events_have_the_servers_order_also_between_objects_and_add_up_to_the_cache() 
             while let Step::Drain = step
                 && let Some(batch) = queue.try_drain().unwrap()
             {
-                handler.receive(apply(&batch, &cache, &cache.lister(), OPTIONS), &received);
+                handler.receive(apply(&batch, &cache, &cache.lister()), &received);
                 batch.acknowledge();
             }
             if let Step::Requeue(..) = step

@@ -134,16 +134,12 @@ mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
 
     use super::*;
-    use crate::{
-        informer::pipeline::ApplyOptions,
-        listwatch::{Reflector, ScriptedSource},
-    };
+    use crate::listwatch::{Reflector, ScriptedSource};
 
     fn new() -> Phase {
         let (source, _) = ScriptedSource::live();
         let reflector = Reflector::builder::<ConfigMap>(source).into_any();
-        let options = ApplyOptions { recreated_as_update: false, trusts_versions: true };
-        Phase::New(Box::new(Unstarted { reflector, options, audit: None }))
+        Phase::New(Box::new(Unstarted { reflector, audit: None }))
     }
 
     /// The name of the phase and the reason of the stop, as one row of the module's table has them.

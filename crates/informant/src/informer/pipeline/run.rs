@@ -14,7 +14,6 @@ use tokio::{runtime::Handle, sync::mpsc};
 use tracing::{Instrument, error, info};
 
 use super::{
-    apply::ApplyOptions,
     apply_loop,
     batch_applier::{BatchApplier, Ticks},
     core::{Core, Started},
@@ -22,7 +21,6 @@ use super::{
 };
 use crate::{
     informer::audit::Auditor,
-    known::KnownObjects,
     listwatch::{Activity, Reflector, ReflectorHandle, ReflectorSettings},
     metrics::SourceFigures,
     panics,
@@ -33,7 +31,6 @@ use crate::{
 /// The settings of an informer that has not started.
 pub(crate) struct Unstarted {
     pub(crate) reflector: ReflectorSettings,
-    pub(crate) options: ApplyOptions,
     /// The period of audits; `None` for audits after history changes only.
     pub(crate) audit: Option<Duration>,
 }
@@ -43,12 +40,11 @@ impl Unstarted {
     pub(crate) fn start(self, core: &Arc<Core>, runtime: &Handle) -> BoxFuture<'static, ()> {
         // Created first: the source, which is users' code, may panic below; dropping this guard then ends the informer.
         let mut guard = TaskGuard { core: Arc::clone(core), crash: "its source panicked" };
-        let Self { reflector, options, audit } = self;
+        let Self { reflector, audit } = self;
         let known = Arc::new(core.lister.clone());
         let queue = DeltaFifo::builder().known_objects(known.clone()).name(Arc::clone(&core.name)).build();
         let (inventory, delays, health) = (reflector.inventory(), reflector.delays(), reflector.health.clone());
         let (findings, found) = mpsc::channel(1);
-        let known = options.trusts_versions.then_some(known as Arc<dyn KnownObjects<_>>);
         let reflector = reflector.for_informer(known, found).build(Box::new(queue.clone()));
         let auditor = Auditor {
             core: Arc::clone(core),
@@ -69,7 +65,7 @@ impl Unstarted {
             works.for_each(|work| core.workers.run(work));
         });
         let ticks = core.check_period().and_then(Ticks::every);
-        let applier = BatchApplier { core: Arc::clone(core), queue, options, ticks };
+        let applier = BatchApplier { core: Arc::clone(core), queue, ticks };
         let span = tracing::info_span!("informer", informer = &*core.name);
         Box::pin(run(reflector, applier, auditor, guard).instrument(span))
     }

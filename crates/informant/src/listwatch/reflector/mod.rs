@@ -111,11 +111,10 @@ pub(crate) struct ReflectorSettings {
     backoff: Backoff,
     pub(crate) streaming: Option<StreamingSupport>,
     streaming_deadline: Duration,
-    verifies_streams: bool,
     watch_timeout: Duration,
     idle_timeout: Duration,
-    retries_server_errors_for: Duration,
-    resync: Option<Resync>,
+    /// The period of resyncs.
+    resync_every: Option<Duration>,
     /// Receives why everything must be listed again, from the informer's audits.
     findings: Option<mpsc::Receiver<SourceError>>,
     pub(crate) health: ServerHealth,
@@ -125,11 +124,6 @@ pub(crate) struct ReflectorSettings {
 
 /// A callback of the user.
 pub(crate) type Callback<T> = Box<dyn Fn(&T) + Send + Sync>;
-
-struct Resync {
-    period: Duration,
-    is_due: Box<dyn Fn() -> bool + Send + Sync>,
-}
 
 /// Upper bound on configured durations: practically for ever, and small enough that adding it to an `Instant` does not overflow.
 const FOR_EVER: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -264,13 +258,6 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
         self
     }
 
-    /// Compares each streamed list with an ordinary list of the same version. If they differ, the reflector reports it and uses ordinary lists. This doubles
-    /// the cost of lists. Default: off.
-    pub fn verify_streams(mut self) -> Self {
-        self.settings.verifies_streams = true;
-        self
-    }
-
     /// Sets the least timeout of watches; each watch gets a random timeout of up to twice as long. Default and minimum: five minutes.
     pub fn watch_timeout(mut self, least: Duration) -> Self {
         self.settings.watch_timeout = least.clamp(SHORTEST_WATCH, FOR_EVER);
@@ -285,22 +272,9 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
         self
     }
 
-    /// For this long after a watch first fails with a server error (5xx), retries the watch instead of listing again. Default: zero, so that the
-    /// reflector lists again at once.
-    pub fn retry_server_errors_for(mut self, time: Duration) -> Self {
-        self.settings.retries_server_errors_for = time;
-        self
-    }
-
     /// While a watch is open, asks the destination for a resync once per `period`. Default: never.
-    pub fn resync_every(self, period: Duration) -> Self {
-        self.resync_every_if(period, || true)
-    }
-
-    /// Like [`resync_every`](Self::resync_every), but only when `is_due` returns true at that time.
-    pub fn resync_every_if(mut self, period: Duration, is_due: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.settings.resync =
-            (!period.is_zero()).then(|| Resync { period: period.min(FOR_EVER), is_due: Box::new(is_due) });
+    pub fn resync_every(mut self, period: Duration) -> Self {
+        self.settings.resync_every = (!period.is_zero()).then(|| period.min(FOR_EVER));
         self
     }
 
@@ -365,11 +339,9 @@ impl ReflectorSettings {
             backoff: Backoff::default(),
             streaming: Some(StreamingSupport::new()),
             streaming_deadline: Duration::from_secs(30),
-            verifies_streams: false,
             watch_timeout: SHORTEST_WATCH,
             idle_timeout: Duration::from_secs(120),
-            retries_server_errors_for: Duration::ZERO,
-            resync: None,
+            resync_every: None,
             findings: None,
             health: ServerHealth::new(),
             on_error: None,
@@ -381,12 +353,12 @@ impl ReflectorSettings {
     /// its cache itself.
     pub(crate) fn for_informer(
         mut self,
-        known: Option<Arc<dyn KnownObjects<Erased>>>,
+        known: Arc<dyn KnownObjects<Erased>>,
         findings: mpsc::Receiver<SourceError>,
     ) -> Self {
-        self.known = known;
+        self.known = Some(known);
         self.findings = Some(findings);
-        self.resync = None;
+        self.resync_every = None;
         self
     }
 
@@ -456,7 +428,7 @@ impl ReflectorSettings {
             quarantine: Quarantine::default(),
             status: StatusBoard::default(),
             reporter: Arc::new(Reporter::new(Arc::clone(&resource), self.on_error.take())),
-            machine: StateMachine::new(self.backoff, self.retries_server_errors_for),
+            machine: StateMachine::new(self.backoff),
             resume: Resume::new(self.page_size),
             contact: Contact::new(Instant::now()),
             watchdog: Watchdog::default(),

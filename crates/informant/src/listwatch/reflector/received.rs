@@ -53,11 +53,6 @@ impl ReceivedList {
         self.quarantined.first_transient().map(|bad| &bad.error)
     }
 
-    /// Returns the objects whose newest state could be decoded.
-    pub(super) fn not_quarantined(&self) -> impl Iterator<Item = &Cached<Erased>> {
-        self.objects.iter().filter(|object| !self.quarantined.contains(object.key()))
-    }
-
     pub(super) fn len(&self) -> usize {
         self.objects.len()
     }

@@ -6,34 +6,29 @@
 
 use std::{sync::Arc, time::Duration};
 
-use hashbrown::HashSet;
 use tokio::{
     task::coop::consume_budget,
     time::{Instant, timeout_at},
 };
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use super::{
     super::{
-        ListRequest, Operation, SourceError, WatchRequest,
-        error::Chain,
+        Operation, SourceError, WatchRequest,
         frames::EventType,
-        rules::state::{Input, Request, WatchStats},
+        rules::state::{Input, WatchStats},
     },
     Reflector,
     main_loop::{Failure, cached_objects},
     reader::{DecodedEvent, EventReader},
-    received::{ReceivedList, ReceivedStream},
+    received::ReceivedStream,
     response::WATCH_WITHIN,
     status::Activity,
 };
-use crate::{ResourceVersion, object::Identity};
+use crate::ResourceVersion;
 
 /// Upper bound on the duration of a streamed list, as a multiple of its deadline.
 const LONGEST_STREAM: u32 = 10;
-
-/// The number of attempts to get the ordinary list with which a streamed list is compared.
-const VERIFYING_ATTEMPTS: u32 = 3;
 
 /// How often a warning is logged while a streamed list delivers nothing.
 const WARNS_EVERY: Duration = Duration::from_secs(10);
@@ -64,13 +59,6 @@ impl Reflector {
             return Err(Failure { operation, error: SourceError::EndedEarly, input: Input::Ended(stats) });
         };
         let listed = received.into_list();
-        let needs_verification = self.settings.verifies_streams && !matches!(version.as_str(), "" | "0");
-        if needs_verification && !self.verify(&listed, &version).await {
-            self.stop_streaming();
-            return Ok(Input::NotSupported);
-        }
-        // The time of the verification does not count as silence.
-        reader.last_byte_at = Instant::now();
         self.accept(&requested_version, listed, version, false).map_err(broken)?;
         *stream = Some(reader);
         Ok(Input::Done)
@@ -146,40 +134,6 @@ impl Reflector {
                 }
             }
         }
-    }
-
-    /// Compares a streamed list with an ordinary list of the same version. Returns true if they are equal, or if the ordinary list fails.
-    async fn verify(&mut self, streamed: &ReceivedList, version: &ResourceVersion) -> bool {
-        let request = ListRequest { version: version.clone(), is_exact: true, ..ListRequest::default() };
-        let mut attempts = 1;
-        let listed = loop {
-            match self.list_pages(&request).await {
-                Ok((listed, ..)) => break listed,
-                Err(error) => {
-                    let may_succeed_later = error.class().may_succeed_later();
-                    let error = self.note_failure(Operation::List, error);
-                    if !may_succeed_later || attempts == VERIFYING_ATTEMPTS {
-                        debug!(informer = %self.resource, error = %Chain(&*error), "a streamed list could not be verified");
-                        return true;
-                    }
-                    attempts += 1;
-                    self.wait(error, Request::List).await;
-                }
-            }
-        };
-        let states = |received: &ReceivedList| -> HashSet<String> {
-            let shown = |identity: &Identity| format!("{} {} {}", identity.key, identity.uid, identity.version);
-            received.not_quarantined().map(|object| shown(object.identity())).collect()
-        };
-        let (listed, streamed) = (states(&listed), states(streamed));
-        let missing = listed.difference(&streamed).count();
-        let surplus = streamed.difference(&listed).count();
-        if missing + surplus > 0 {
-            let error = SourceError::Inconsistent { version: version.clone(), missing, surplus };
-            let error = self.note_failure(Operation::StreamList, error);
-            self.reporter.report(&error);
-        }
-        missing + surplus == 0
     }
 
     /// Requests a watch. Its timeout is random, so that not all watches of a server end at the same time.

@@ -27,7 +27,7 @@ use super::{
         witness::ask_for_version,
     },
     Reflector,
-    main_loop::{Failure, call},
+    main_loop::Failure,
     reader::{DecodedEvent, EventReader},
     status::Activity,
 };
@@ -204,7 +204,7 @@ impl Reflector {
                 history_changed.set(next_history_change(self.history_changes.clone()));
             }
             if self.resync_at.is_some_and(|at| at <= now) {
-                self.resync();
+                self.destination.push(Change::Resync);
                 self.resync_at = self.next_resync();
             }
             if reader.last_byte_at + idle_timeout <= now {
@@ -396,16 +396,8 @@ impl Reflector {
         });
     }
 
-    fn resync(&self) {
-        if let Some(resync) = &self.settings.resync
-            && call(&self.resource, "resync_every_if", || (resync.is_due)()).unwrap_or(false)
-        {
-            self.destination.push(Change::Resync);
-        }
-    }
-
     pub(super) fn next_resync(&self) -> Option<Instant> {
-        self.settings.resync.as_ref().map(|resync| Instant::now() + resync.period)
+        self.settings.resync_every.map(|period| Instant::now() + period)
     }
 }
 

@@ -95,8 +95,7 @@ impl ListWatchError {
             | SourceError::OlderVersion { .. }
             | SourceError::HistoryUnproven { .. }
             | SourceError::HistoryChanged { .. }
-            | SourceError::CacheDiffers { .. }
-            | SourceError::Inconsistent { .. } => true,
+            | SourceError::CacheDiffers { .. } => true,
             SourceError::Refused { .. }
             | SourceError::Unreachable { .. }
             | SourceError::Redirected { .. }
@@ -212,7 +211,6 @@ impl SourceError {
             | Self::Ended
             | Self::EndedEarly
             | Self::CacheDiffers { .. }
-            | Self::Inconsistent { .. }
             | Self::Other { .. } => ErrorClass::Other,
         }
     }

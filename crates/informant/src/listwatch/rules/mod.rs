@@ -2,7 +2,7 @@
 //!
 //! - **In:** the outcome of each request, and the time.
 //! - **Out:** what the reflector does next, as a table ([`state`]); which version to request ([`resume`]); the class of an error
-//!   ([`error_class`]); how long to wait ([`delays`], [`window`], [`watchdog`]); what to do about a silent watch ([`silence`]); whether there was an
+//!   ([`error_class`]); how long to wait ([`delays`], [`watchdog`]); what to do about a silent watch ([`silence`]); whether there was an
 //!   outage ([`contact`]); which events identify the server's history ([`anchors`]); whether lists can be streamed ([`streaming`]);
 //!   when to list because of events that cannot be applied ([`unclear`]); whether decoding is slow ([`decoding_pace`]).
 //! - **Knows nothing of:** requests, objects, bytes.
@@ -18,4 +18,3 @@ pub(super) mod state;
 pub(super) mod streaming;
 pub(super) mod unclear;
 pub(super) mod watchdog;
-pub(super) mod window;

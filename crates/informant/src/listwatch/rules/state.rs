@@ -56,7 +56,6 @@
 //! | watch | error: unreachable, overloaded | | backoff (watch) | publish |
 //! | watch | error: connection lost, invalid response | fifth failure | backoff (list) | publish |
 //! | watch | error: connection lost, invalid response | | backoff (watch) | publish |
-//! | watch | error: server error | retry window | backoff (watch) | publish |
 //! | watch | any | | backoff (list) | publish |
 //! | backoff (list) | any | kind in doubt | checking kind | |
 //! | backoff (list), kind gone | any | | checking history | |
@@ -73,7 +72,6 @@
 //! | progress | the response delivered a newer version or lasted a second ([`WatchStats`]) |
 //! | old list | no list has succeeded in the last minute |
 //! | third failure, fifth failure | this is the third streamed list, or the fifth watch or check of the history, in a row that failed |
-//! | retry window | [`RetryWindow`] allows another watch after an error of the server |
 //! | kind … | whether the source serves the kind, from the table below |
 //!
 //! # Whether the source serves the kind
@@ -111,7 +109,6 @@ use super::{
     delays::{Backoff, Delays, obeyed},
     error_class::ErrorClass,
     resume::Resume,
-    window::RetryWindow,
 };
 
 /// What a reflector does.
@@ -205,7 +202,6 @@ pub(crate) struct StateMachine {
     may_repeat: bool,
     /// The number of streamed lists in a row, or of watches and checks in a row, that failed.
     failures: u32,
-    window: RetryWindow,
     /// When a list last succeeded.
     last_list: Option<Instant>,
     pub(crate) delays: Delays,
@@ -237,13 +233,12 @@ const LONGEST_RELIST_DELAY: Duration = Duration::from_secs(1);
 const FREQUENT_HISTORY_CHANGES: Duration = Duration::from_secs(60);
 
 impl StateMachine {
-    pub(crate) fn new(backoff: Backoff, retries_server_errors_for: Duration) -> Self {
+    pub(crate) fn new(backoff: Backoff) -> Self {
         Self {
             state: ReflectorState::CheckingHistory,
             kind: KindPresence::Present,
             may_repeat: true,
             failures: 0,
-            window: RetryWindow::new(retries_server_errors_for),
             last_list: None,
             delays: Delays::new(backoff),
             has_relisted_at_once: false,
@@ -341,7 +336,6 @@ impl StateMachine {
             (Watch, Failed(E::ConnectionLost, _)) if can_resume && made_progress => (OpeningWatch, Action::Publish),
             (Watch, Failed(E::Unreachable | E::Overloaded, _)) if can_resume => rewatch,
             (Watch, Failed(E::ConnectionLost | E::InvalidResponse, _)) if can_resume && may_watch => rewatch,
-            (Watch, Failed(E::ServerError, _)) if can_resume && self.window.allows(now) => rewatch,
             (Watch, Ended(_) | Failed(..)) => relist,
 
             (Backoff { before: Before::List }, _) if self.kind == KindPresence::InDoubt => done(CheckingKind),
@@ -546,7 +540,6 @@ mod tests {
         /// The number of failures in a row before this input.
         failures: u32,
         may_repeat: bool,
-        has_window: bool,
         /// The version of the last list.
         version: &'static str,
         is_newest_requested: bool,
@@ -562,7 +555,6 @@ mod tests {
                 kind,
                 failures,
                 may_repeat,
-                has_window: false,
                 version: "10",
                 is_newest_requested: false,
                 has_old_list: true,
@@ -577,7 +569,6 @@ mod tests {
                 |variants: &dyn Fn(Self) -> Vec<Self>| cases = cases.iter().copied().flat_map(variants).collect();
             vary(&|case| [0, 2, 4].map(|failures| Self { failures, ..case }).into());
             vary(&|case| both.map(|may_repeat| Self { may_repeat, ..case }).into());
-            vary(&|case| both.map(|has_window| Self { has_window, ..case }).into());
             vary(&|case| ["", "0", "10"].map(|version| Self { version, ..case }).into());
             vary(&|case| both.map(|is_newest_requested| Self { is_newest_requested, ..case }).into());
             vary(&|case| both.map(|has_old_list| Self { has_old_list, ..case }).into());
@@ -594,8 +585,7 @@ mod tests {
         }
 
         fn machine(&self) -> StateMachine {
-            let window = if self.has_window { Duration::from_secs(30) } else { Duration::ZERO };
-            let mut machine = StateMachine::new(Backoff::default().without_jitter(), window);
+            let mut machine = StateMachine::new(Backoff::default().without_jitter());
             machine.state = self.state;
             machine.kind = self.kind;
             machine.failures = self.failures;
@@ -652,7 +642,6 @@ mod tests {
                 "progress" => self.input.made_progress(),
                 "third failure" => failures >= 3,
                 "fifth failure" => failures >= 5,
-                "retry window" => self.has_window,
                 "old list" => self.has_old_list,
                 kind => self.kind == value(&KINDS, kind.strip_prefix("kind ").expect("a condition")),
             })
@@ -861,14 +850,6 @@ mod tests {
         }
         assert_eq!(after_watch(broken(ErrorClass::ConnectionLost, PROGRESS)), REOPEN);
         assert_eq!(after_watch(broken(ErrorClass::InvalidResponse, PROGRESS)), REOPEN_LATER);
-    }
-
-    /// RE-42
-    #[test]
-    fn a_server_error_in_a_watch_is_retried_only_within_the_retry_window() {
-        let server_error = Case::new(ReflectorState::Watch, broken(ErrorClass::ServerError, PROGRESS));
-        let after = |has_window| Case { has_window, ..server_error }.run().0;
-        assert_eq!((after(false), after(true)), (RELIST, REOPEN_LATER));
     }
 
     #[test]

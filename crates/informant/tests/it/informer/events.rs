@@ -297,22 +297,6 @@ async fn an_object_recreated_while_the_watch_was_down_is_a_missed_delete_and_an_
     assert_eq!(cached, ["x@8"]);
 }
 
-/// HC-07 B, SI-26
-#[tokio::test(start_paused = true)]
-async fn an_object_recreated_while_the_watch_was_down_is_one_update_with_recreated_as_update() {
-    let leaks = Leaks::watch();
-    let probe = Probe::new();
-    let informer =
-        informer_with(&recreated_while_the_watch_was_down(), informant::InformerBuilder::recreated_as_update);
-    informer.add_handler(probe.handler()).unwrap();
-    informer.start();
-
-    probe.until("U(x 1→8)").await;
-
-    assert_eq!(probe.take(), ["A(x@1, initial)", "synced", "U(x 1→8)"]);
-    leaks.stop(&informer).await;
-}
-
 /// The watch skips the delete between two incarnations.
 #[tokio::test(start_paused = true)]
 async fn a_new_incarnation_without_a_delete_of_the_old_one_is_a_missed_delete_and_an_add() {

@@ -159,20 +159,6 @@ async fn an_unchanged_object_of_a_relist_reaches_only_handlers_with_a_resync_per
     }
 }
 
-/// Without trust in versions, an object of the same version counts as changed.
-#[tokio::test(start_paused = true)]
-async fn an_informer_that_distrusts_versions_delivers_every_relisted_object() {
-    let leaks = Leaks::watch();
-    let informer = informer_with(&unchanged_relist(SECOND), informant::InformerBuilder::distrust_versions);
-    let probe = Probe::new();
-    informer.add_handler(probe.handler()).unwrap();
-    informer.start();
-    sleep_seconds(10.0).await;
-
-    assert_eq!(probe.take(), ["A(a@1, initial)", "synced", "U(a 1→1)", "A(b@15)"]);
-    leaks.stop(&informer).await;
-}
-
 /// CT-15: an update between two resyncs does not delay them.
 #[tokio::test(start_paused = true)]
 async fn a_resync_delivers_the_newest_state_as_an_update_of_the_object_to_itself() {

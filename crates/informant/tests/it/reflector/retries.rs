@@ -256,18 +256,3 @@ async fn the_idle_timeout_does_not_grow_with_an_outage() {
     );
     running.stop().await;
 }
-
-/// RE-49: a predicate that panics counts as `false`.
-#[tokio::test(start_paused = true)]
-async fn a_resync_predicate_that_panics_does_not_stop_the_reflector() {
-    let source = ScriptedSource::new();
-    source.on_list(list("10", &[]));
-    source.on_watch(ScriptedWatch::new().wait(Duration::from_secs(25)).added(item("a", 11)).stays_open());
-    let running = run_with(&source, |builder| {
-        builder.resync_every_if(Duration::from_secs(10), || panic!("panic of the predicate"))
-    });
-    sleep_seconds(30.0).await;
-
-    assert_eq!(running.lines(), ["Replaced@10 []", "Added a@11"]);
-    running.stop().await;
-}

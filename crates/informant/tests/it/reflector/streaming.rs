@@ -339,34 +339,6 @@ async fn a_streamed_list_without_progress_is_logged_every_ten_seconds() {
     running.stop().await;
 }
 
-/// RE-67
-#[tokio::test(start_paused = true)]
-async fn verify_streams_compares_a_streamed_list_with_a_list_of_its_version() {
-    let source = ScriptedSource::new();
-    source.on_stream(stream().added(item("a", 3)).added(item("b", 4)).list_ends("7").stays_open());
-    source.on_list(ScriptedList::fails(status_error(503, "ServiceUnavailable")));
-    source.on_list(list("7", &[("b", 4), ("a", 3)]));
-    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()).verify_streams());
-    sleep_seconds(1.0).await;
-    assert_eq!(source.requests(), ["WL(\"\")", "L(7, no limit)", "L(7, no limit)"]);
-    assert_eq!(running.lines(), ["Replaced@7 [a@3 b@4]"]);
-    assert_eq!(running.errors().len(), 1, "before the first list, a failure is reported at once");
-    running.stop().await;
-
-    let source = ScriptedSource::new();
-    source.on_stream(stream().added(item("a", 3)).added(item("b", 4)).list_ends("7").stays_open());
-    source.on_list(list("7", &[("a", 3), ("b", 5), ("c", 6)]));
-    source.on_list(list("8", &[]));
-    source.on_watch(stream().stays_open());
-    let running = run_with(&source, ReflectorBuilder::verify_streams);
-    wait_until_idle().await;
-    assert_eq!(source.requests(), ["WL(\"\")", "L(7, no limit)", "L(0, 500)", "W(8)"]);
-    assert_eq!(running.lines(), ["Replaced@8 []"], "the reflector discards a streamed list that differs");
-    let difference = "the streamed list at version 7 differs from the list: 2 missing, 1 too many";
-    assert_eq!(running.errors(), [format!("streaming the list of objects failed: {difference}")]);
-    running.stop().await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_last_error_in_the_status_has_its_operation_and_its_source() {
     let source = ScriptedSource::new();

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use informant::listwatch::{ScriptedList, ScriptedSource, ScriptedWatch, SourceError};
+use informant::listwatch::{ScriptedSource, ScriptedWatch, SourceError};
 
 use crate::support::reflector::{
-    backoff_without_jitter, connection_lost, connection_refused, item, list, open_watch, run_with, run_without_jitter,
-    sleep_seconds, status_error, wait_until_idle,
+    connection_lost, connection_refused, item, list, open_watch, run_without_jitter, sleep_seconds, status_error,
+    wait_until_idle,
 };
 
 /// P1
@@ -90,42 +90,5 @@ async fn after_a_lost_connection_a_streamed_list_is_tried_again() {
     sleep_seconds(1.0).await;
 
     assert_eq!(source.requests(), ["WL(\"\")", "L(0, 500)", "W(10)", "W(11)", "WL(11)"]);
-    running.stop().await;
-}
-
-/// RE-67
-#[tokio::test(start_paused = true)]
-async fn a_streamed_list_that_cannot_be_verified_is_passed_on() {
-    let source = ScriptedSource::new();
-    source.on_stream(ScriptedWatch::new().added(item("a", 1)).list_ends("10").stays_open());
-    source.on_list(ScriptedList::fails(SourceError::expired()));
-    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()).verify_streams());
-    wait_until_idle().await;
-
-    assert_eq!(source.requests(), ["WL(\"\")", "L(10, no limit)"]);
-    assert_eq!(running.lines(), ["Replaced@10 [a@1]"]);
-    running.stop().await;
-}
-
-/// RE-67: without a version there is no list to compare with; after a difference the reflector uses ordinary lists.
-#[tokio::test(start_paused = true)]
-async fn a_streamed_list_is_verified_only_if_it_has_a_version_and_streaming_ends_after_a_difference() {
-    let source = ScriptedSource::new();
-    source.on_stream(ScriptedWatch::new().added(item("a", 1)).list_ends("0").stays_open());
-    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()).verify_streams());
-    wait_until_idle().await;
-    assert_eq!(source.requests(), ["WL(\"\")"]);
-    assert_eq!(running.lines(), ["Replaced@0 [a@1]"]);
-    running.stop().await;
-
-    let source = ScriptedSource::new();
-    source.on_stream(ScriptedWatch::new().added(item("a", 1)).list_ends("10").stays_open());
-    source.on_list(list("10", &[]));
-    source.on_list(list("11", &[]));
-    source.on_watch(ScriptedWatch::new().breaks(SourceError::expired()));
-    let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()).verify_streams());
-    sleep_seconds(1.0).await;
-    let requests = ["WL(\"\")", "L(10, no limit)", "L(0, 500)", "W(11)", "L(11, no limit)"];
-    assert_eq!(source.requests(), requests, "the next round uses an ordinary list as well");
     running.stop().await;
 }

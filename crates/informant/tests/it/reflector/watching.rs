@@ -1,12 +1,6 @@
 //! Watches: how they resume, which delays they have, and which errors lead to a relist.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use informant::{
     Cached,
@@ -250,24 +244,6 @@ async fn other_errors_within_a_watch_lead_to_a_relist_and_are_not_reported() {
     }
 }
 
-/// HC-28: RE-42, RE-43, but each attempt has a delay.
-#[tokio::test(start_paused = true)]
-async fn retry_server_errors_for_resumes_watches_after_server_errors_for_that_long() {
-    let source = source_listed_at_10();
-    for _ in 0..100 {
-        source.on_watch(ScriptedWatch::new().breaks(status_error(500, "InternalError")));
-    }
-    let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1)).without_jitter();
-    let settings = |builder: crate::support::reflector::ScriptedBuilder| builder.backoff(backoff);
-    let running = run_with(&source, |builder| settings(builder).retry_server_errors_for(Duration::from_secs(30)));
-    sleep_seconds(60.0).await;
-
-    let watches = source.requests().iter().filter(|request| request.starts_with("W(")).count();
-    assert_eq!((count_lists(&source), watches), (2, 32), "31 watches within the window, then a list without an answer");
-    assert_eq!(seconds_between_requests(&source)[1..], [1.0; 32]);
-    running.stop().await;
-}
-
 /// P10: the version stays valid, so a relist is not needed.
 #[tokio::test(start_paused = true)]
 async fn a_watch_resumes_at_its_version_after_a_lost_connection() {
@@ -355,25 +331,18 @@ async fn a_watch_that_becomes_idle_after_bookmarks_is_resumed_at_its_version() {
     running.stop().await;
 }
 
-/// RE-48, RE-49
+/// RE-48
 #[tokio::test(start_paused = true)]
-async fn resyncs_are_requested_periodically_while_a_watch_is_open_and_the_predicate_is_true() {
+async fn resyncs_are_requested_periodically_while_a_watch_is_open() {
     let source = ScriptedSource::new();
     source.on_list(list("10", &[]).after(Duration::from_secs(50)));
     source.on_watch(open_watch());
-    let is_due = Arc::new(AtomicBool::new(true));
-    let predicate = Arc::clone(&is_due);
-    let running = run_with(&source, |builder| {
-        builder.resync_every_if(Duration::from_secs(10), move || predicate.load(Ordering::SeqCst))
-    });
+    let running = run_with(&source, |builder| builder.resync_every(Duration::from_secs(10)));
     sleep_seconds(59.0).await;
     assert_eq!(running.lines(), ["Replaced@10 []"], "no resync is requested before the first list");
 
     sleep_seconds(12.0).await;
     assert_eq!(running.lines(), ["Replaced@10 []", "Resync", "Resync"]);
-    is_due.store(false, Ordering::SeqCst);
-    sleep_seconds(100.0).await;
-    assert_eq!(running.lines().len(), 3);
     running.stop().await;
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use informant::{Cached, Deleted, Event, Key, Origin, store::Lister};
 
-use super::world::{RunSettings, World};
+use super::world::World;
 use crate::reflector::soak::Texted;
 
 /// Every state that any object ever had: its texts by key and version. After a restored backup, the server uses versions again,
@@ -22,7 +22,6 @@ pub(super) struct History<O> {
     /// How many backups were restored so far.
     restores: Arc<AtomicUsize>,
     cache: Lister<O>,
-    run: RunSettings,
     /// The follower receives only objects that pass the filter.
     pub(super) is_filtered: bool,
 }
@@ -54,7 +53,7 @@ impl<O: Texted> History<O> {
         };
         let (states, restores) = (Arc::clone(&world.states), Arc::clone(&world.restores));
         let (record, cache) = (Mutex::new(record), world.informer.lister());
-        Arc::new(Self { record, states, restores, cache, run: world.run, is_filtered })
+        Arc::new(Self { record, states, restores, cache, is_filtered })
     }
 
     fn restores(&self) -> usize {
@@ -72,7 +71,7 @@ impl<O: Texted> History<O> {
             Event::Synced => "synced".into(),
         });
         let problem = record
-            .problem(event, self.run, self.restores())
+            .problem(event, self.restores())
             .or_else(|| self.unknown_state(event))
             .or_else(|| self.too_early(event));
         if let Some(problem) = problem {
@@ -131,7 +130,7 @@ impl<O: Texted> Record<O> {
     /// P2, P4: describes an event that does not fit the earlier ones.
     ///
     /// The version of an object may go backwards once for each backup that was restored.
-    fn problem(&self, event: &Event<O>, run: RunSettings, restores: usize) -> Option<String> {
+    fn problem(&self, event: &Event<O>, restores: usize) -> Option<String> {
         if self.is_over {
             return Some("an event is delivered after the end".into());
         }
@@ -153,7 +152,7 @@ impl<O: Texted> Record<O> {
                     Some(format!("{old:?} is not the last delivered state, {before:?}"))
                 }
                 Some(before) if goes_back(before, new) => Some(format!("{new:?} is delivered after {before:?}")),
-                Some(before) if before.uid() != new.uid() && !run.recreated_as_update => {
+                Some(before) if before.uid() != new.uid() => {
                     Some(format!("{new:?} is another incarnation than {before:?}"))
                 }
                 Some(_) => None,
@@ -168,7 +167,7 @@ impl<O: Texted> Record<O> {
                 Some(before) if goes_back(before, deleted.object()) => {
                     Some(format!("{deleted:?} is delivered after {before:?}"))
                 }
-                Some(before) if before.uid() != deleted.object().uid() && !run.recreated_as_update => {
+                Some(before) if before.uid() != deleted.object().uid() => {
                     Some(format!("{deleted:?} is of another incarnation than {before:?}"))
                 }
                 Some(_) => None,

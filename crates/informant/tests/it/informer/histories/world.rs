@@ -24,20 +24,12 @@ use crate::{
     support::reflector::{config_map, server_at_10, sleep_seconds},
 };
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RunSettings {
-    pub(super) streams: bool,
-    pub(super) recreated_as_update: bool,
-    pub(super) distrusts_versions: bool,
-}
-
 /// A server and an informer that follows it through a proxy.
 pub(super) struct World<O: Texted> {
     pub(super) server: ApiServer,
     pub(super) proxy: Proxy,
     pub(super) informer: SharedInformer<O>,
     pub(super) states: States,
-    pub(super) run: RunSettings,
     /// Tasks that wait until the cache has a written object.
     pub(super) waits: Vec<JoinHandle<Option<String>>>,
     /// When the server started.
@@ -52,7 +44,7 @@ pub(super) struct World<O: Texted> {
 
 impl<O: Texted> World<O> {
     /// Creates a server with some objects, and an informer that is not started.
-    pub(super) fn new(run: RunSettings, random: &mut fastrand::Rng) -> Self {
+    pub(super) fn new(streams: bool, random: &mut fastrand::Rng) -> Self {
         let server = server_at_10();
         let states = States::default();
         change(&server, &states, random);
@@ -62,14 +54,8 @@ impl<O: Texted> World<O> {
         let mut builder = SharedInformer::<O>::builder(source).name("things").on_error(|_| {}).on_quarantine(|_| {});
         builder = builder.reflector(|reflector| {
             let reflector = reflector.backoff(backoff);
-            if run.streams { reflector } else { reflector.without_streaming() }
+            if streams { reflector } else { reflector.without_streaming() }
         });
-        if run.recreated_as_update {
-            builder = builder.recreated_as_update();
-        }
-        if run.distrusts_versions {
-            builder = builder.distrust_versions();
-        }
         if random.bool() {
             builder = builder.resync_every(Duration::from_secs(random.u64(5..300)));
         }
@@ -79,7 +65,6 @@ impl<O: Texted> World<O> {
             proxy,
             informer: builder.build(),
             states,
-            run,
             waits: Vec::new(),
             started: Instant::now(),
             restores: Arc::default(),
