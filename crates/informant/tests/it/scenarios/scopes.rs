@@ -19,13 +19,15 @@ super::for_every_pod_type!(
 async fn pods_that_begin_to_match_a_selector_are_added_and_pods_that_stop_matching_are_deleted<F: PodType>() {
     let cluster = Cluster::start().await;
     let pods = cluster.namespace("shop").await;
-    pods.create("a", "n1", "web").await;
+    let first = pods.create("a", "n1", "web").await;
     pods.create("b", "n1", "db").await;
     let factory = cluster.factory();
     let informer = factory.request::<F>().in_namespace(&pods.namespace).with_labels("app=web").informer().unwrap();
     let probe = Probe::new();
     informer.add_handler(probe.handler()).unwrap();
     factory.start();
+    // A list from the memory of a busy server may be older than the pod.
+    informer.wait_for(&first.key, &first.version, LONG).await.unwrap();
     probe.until("synced").await;
     assert_eq!(informer.lister().keys(), [pods.key("a")]);
     probe.take();
