@@ -134,8 +134,6 @@ pub type WatchStream<O> = BoxStream<'static, Result<WatchPiece<O>, SourceError>>
 pub struct ListRequest {
     /// The minimum version of the list: `0` for any version that the server has in memory, empty for the newest one.
     pub version: ResourceVersion,
-    /// Requests exactly `version`, not a newer one.
-    pub is_exact: bool,
     /// The largest number of items in the page.
     pub limit: Option<u32>,
     /// The token of the page before; `None` for the first page.
@@ -258,7 +256,6 @@ impl ListRequest {
     pub(super) fn next_page(&self, continue_token: String) -> Self {
         Self {
             version: ResourceVersion::default(),
-            is_exact: false,
             limit: self.limit,
             continue_token: Some(continue_token),
             needs_only_metadata: self.needs_only_metadata,

@@ -204,12 +204,8 @@ impl KubeSource {
     fn list_request(&self, asked: &ListRequest) -> Result<Request<Body>, SourceError> {
         let limit = asked.limit.map(|limit| limit.to_string()).unwrap_or_default();
         let names_version = !matches!(asked.version.as_str(), "" | "0");
-        let matching = match asked.is_exact {
-            true => "Exact",
-            // Without this parameter, a version with a limit means exactly that version, which may be older than the current one.
-            false if names_version && asked.limit.is_some() => "NotOlderThan",
-            false => "",
-        };
+        // Without this parameter, a version with a limit means exactly that version, which may be older than the current one.
+        let matching = if names_version && asked.limit.is_some() { "NotOlderThan" } else { "" };
         self.request(
             if asked.needs_only_metadata { METADATA_LIST_IF_SUPPORTED } else { self.list_accept_header() },
             &[
