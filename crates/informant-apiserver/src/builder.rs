@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::{
     bootstrap,
+    error::ApiError,
     registry::{Registry, definition, kind::Kind},
     server::ApiServer,
     shared::{Settings, Shared},
@@ -129,10 +130,6 @@ impl ApiServerBuilder {
     }
 
     /// Builds the server.
-    ///
-    /// # Panics
-    ///
-    /// If the server rejects a custom resource definition that was added with `crd`, for example because two have the same name.
     pub fn build(self) -> ApiServer {
         let mut world = World::new(self.history, self.seed, self.namespace_check);
         let is_served =
@@ -147,18 +144,18 @@ impl ApiServerBuilder {
             }
         }
         for definition in self.definitions {
-            let name = definition["metadata"]["name"].clone();
-            if let Err(error) = server.create(definition::RESOURCE, definition) {
-                panic!("ApiServerBuilder::build: the server rejects the custom resource definition {name}: {error}");
-            }
+            // Does not fail: `definition` has tried it.
+            let _ = server.create(definition::RESOURCE, definition);
         }
         server
     }
 
-    /// Adds a custom resource definition that [`build`](Self::build) creates.
+    /// Adds a custom resource definition that [`build`](Self::build) creates. Fails if the server rejects it.
     #[cfg(feature = "kube")]
-    pub(crate) fn definition(mut self, definition: Value) -> Self {
+    pub(crate) fn definition(mut self, definition: Value) -> Result<Self, ApiError> {
+        let server = Self { has_built_in_kinds: true, ..self.clone() }.build();
+        server.create(definition::RESOURCE, definition.clone())?;
         self.definitions.push(definition);
-        self
+        Ok(self)
     }
 }

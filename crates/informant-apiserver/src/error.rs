@@ -26,10 +26,13 @@ pub enum ApiError {
     UnknownPath,
 
     /// A call on the [`ApiServer`](crate::ApiServer) names a kind that is not served.
-    #[error(
-        "the server has no kind named {0:?}; use a plural name such as pods or deployments.apps, or register the kind first"
-    )]
-    UnknownKind(String),
+    #[error("the server has no kind named {name:?}; {}", hint(similar.as_deref()))]
+    UnknownKind {
+        /// The name.
+        name: String,
+        /// The name of a kind that is served and was probably meant.
+        similar: Option<String>,
+    },
 
     /// The object does not exist.
     #[error("{} \"{name}\" not found", kind.resource())]
@@ -253,7 +256,7 @@ impl ApiError {
     /// Returns the HTTP status code.
     pub fn code(&self) -> u16 {
         match self {
-            Self::UnknownPath | Self::UnknownKind(_) | Self::NotFound { .. } => 404,
+            Self::UnknownPath | Self::UnknownKind { .. } | Self::NotFound { .. } => 404,
             Self::Forbidden { .. } => 403,
             Self::DisruptionRefused { .. } => 429,
             Self::AlreadyExists { .. } | Self::Conflict { .. } => 409,
@@ -273,7 +276,7 @@ impl ApiError {
     /// Returns the machine-readable reason, such as `NotFound`; empty where kube-apiserver sends none.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::UnknownPath | Self::UnknownKind(_) | Self::NotFound { .. } => "NotFound",
+            Self::UnknownPath | Self::UnknownKind { .. } | Self::NotFound { .. } => "NotFound",
             Self::Forbidden { .. } => "Forbidden",
             Self::DisruptionRefused { .. } => "TooManyRequests",
             Self::AlreadyExists { .. } => "AlreadyExists",
@@ -297,7 +300,7 @@ impl ApiError {
             Self::VersionTooLarge { .. } => Some(1),
             Self::Injected { retry_after, .. } => *retry_after,
             Self::UnknownPath
-            | Self::UnknownKind(_)
+            | Self::UnknownKind { .. }
             | Self::NotFound { .. }
             | Self::AlreadyExists { .. }
             | Self::Forbidden { .. }
@@ -367,7 +370,7 @@ impl ApiError {
                 let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
                 Some(json!({"causes": [cause]}))
             }
-            Self::UnknownPath | Self::UnknownKind(_) | Self::MethodNotAllowed | Self::BadPatch => Some(json!({})),
+            Self::UnknownPath | Self::UnknownKind { .. } | Self::MethodNotAllowed | Self::BadPatch => Some(json!({})),
             Self::BadRequest(_)
             | Self::NotAcceptable
             | Self::UnsupportedMediaType { .. }
@@ -388,6 +391,13 @@ fn named(name: &str, group: &str, kind: &str) -> Value {
         }
     }
     details
+}
+
+fn hint(similar: Option<&str>) -> String {
+    match similar {
+        Some(similar) => format!("did you mean {similar:?}?"),
+        None => "use a plural name such as pods or deployments.apps, or define the kind first".to_owned(),
+    }
 }
 
 /// `ConfigMap`, or `Deployment.apps`.

@@ -116,8 +116,8 @@
 //! # Custom kinds
 //!
 //! The server has the built-in kinds of Kubernetes; [`compatibility`] lists them. [`ApiServerBuilder::crd`] adds the kind of a Rust
-//! type that derives `CustomResource`. Clients can also create a `CustomResourceDefinition`. [`register`](ApiServer::register) adds a
-//! kind without a Rust type:
+//! type that derives `CustomResource`. Clients can also create a `CustomResourceDefinition`. [`register`](ApiServer::register) adds
+//! [`Kind::of`] a Rust type, or a kind without one:
 //!
 //! ```
 //! # use informant_apiserver::{ApiServer, Kind};
@@ -178,11 +178,14 @@
 //!
 //! # Features and metrics
 //!
-//! The feature `kube` (default) adds [`ApiServer::client`] and [`ApiServerBuilder::crd`]. Without it the crate does not depend on `kube`;
-//! [`ApiServer::service`] is a `tower` service for other clients.
+//! The feature `kube` (default) adds [`ApiServer::client`], [`ApiServerBuilder::crd`] and [`Kind::of`]. Without it the crate does not
+//! depend on `kube`; [`ApiServer::service`] is a `tower` service for other clients.
 //!
 //! The server counts requests in `informant_apiserver_requests_total`, by `verb` and `resource`, with the `metrics` facade; see
 //! [`describe_metrics`].
+
+// docs.rs labels each item with the feature that it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod access;
 mod bootstrap;

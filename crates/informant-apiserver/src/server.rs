@@ -4,7 +4,7 @@
 //! - **Out:** stored objects and logged requests; the service and the listener that clients connect to.
 //! - **Knows nothing of:** HTTP.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{future::Future, net::SocketAddr, sync::Arc};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -111,6 +111,27 @@ impl ApiServer {
         removed
     }
 
+    /// Checks a name of a kind that selects requests or watches: [`On::of`], [`cut_watches`](Self::cut_watches) and others
+    /// would never match a misspelt one.
+    ///
+    /// A kind that is not served yet, or no longer, is named with its group.
+    ///
+    /// ```
+    /// let server = informant_apiserver::ApiServer::new();
+    /// assert!(server.check_kind("configmaps").is_ok());
+    /// assert!(server.check_kind("widgets.example.com").is_ok()); // may be defined later
+    ///
+    /// let error = server.check_kind("configmap").unwrap_err();
+    /// assert_eq!(error.to_string(), "the server has no kind named \"configmap\"; did you mean \"configmaps\"?");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If no kind of that name is served, and the name has no group, or that of built-in kinds.
+    pub fn check_kind(&self, name: &str) -> Result<(), ApiError> {
+        self.shared.world.read().registry.check_name(name)
+    }
+
     /// Returns all kinds that are served.
     pub fn kinds(&self) -> Vec<Kind> {
         self.shared.world.read().registry.kinds().cloned().collect()
@@ -118,12 +139,16 @@ impl ApiServer {
 
     /// Creates or replaces an object and returns the stored object.
     ///
-    /// The replacement includes `status`; `resourceVersion` is ignored, so there are no conflicts. The namespace need not
-    /// exist. If the content equals that of the stored object, the version stays and watches receive no event.
+    /// The replacement includes `status`; `resourceVersion` is ignored, so there are no conflicts. If the content equals that of the
+    /// stored object, the version stays and watches receive no event.
+    ///
+    /// A client's create is checked more strictly. `put` also accepts objects that a client could not create, so that tests can be short,
+    /// and can store what a program fails to decode: the namespace need not exist, `kind` and `apiVersion` can be left out, and fields
+    /// need not be there or have the right type. To have an object checked, create it through a client.
     ///
     /// # Errors
     ///
-    /// If the kind is not served, or the object is not a valid object of that kind.
+    /// If the kind is not served; if the object is of another kind, or a new one has an invalid name or invalid metadata.
     pub fn put(&self, kind: &str, object: impl Serialize) -> Result<Value, ApiError> {
         let value = serde_json::to_value(object).map_err(|error| {
             ApiError::BadRequest(format!("the object to put into {kind} cannot be serialized as JSON: {error}"))
@@ -240,7 +265,13 @@ impl ApiServer {
 
     /// Breaks the connections of all open watches of a kind, including streaming lists, and returns their number.
     /// Objects, versions and history stay.
+    ///
+    /// # Panics
+    ///
+    /// If [`check_kind`](Self::check_kind) fails for the name.
+    #[track_caller]
     pub fn cut_watches(&self, kind: &str) -> usize {
+        self.expect_kind(kind);
         self.shared.write(|world| {
             let served = world.registry.find(kind);
             served.map_or(0, |served| world.storage.cut_watches(served.collection))
@@ -255,7 +286,17 @@ impl ApiServer {
     }
 
     /// Returns the number of open watches of a kind; 0 if the kind is not served.
+    ///
+    /// # Panics
+    ///
+    /// If [`check_kind`](Self::check_kind) fails for the name.
+    #[track_caller]
     pub fn open_watches(&self, kind: &str) -> usize {
+        self.expect_kind(kind);
+        self.watches(kind)
+    }
+
+    fn watches(&self, kind: &str) -> usize {
         let world = self.shared.world.read();
         let served = world.registry.find(kind);
         served.and_then(|served| world.storage.collection(served.collection)).map_or(0, |found| found.watchers)
@@ -263,9 +304,18 @@ impl ApiServer {
 
     /// Injects one fault per request: the first fault hits the first matching request, the second fault the second, and so on.
     /// Later requests are not affected.
+    ///
+    /// # Panics
+    ///
+    /// As [`inject`](Self::inject).
+    #[track_caller]
     pub fn inject_each(&self, on: &On, faults: impl IntoIterator<Item = Fault>) -> Vec<FaultId> {
-        let one = |(position, fault)| self.inject(on.clone().skip(on.skip + position).once(), fault);
-        faults.into_iter().enumerate().map(one).collect()
+        let mut ids = Vec::new();
+        // A loop and not a closure, so that a panic names the caller's line.
+        for (position, fault) in faults.into_iter().enumerate() {
+            ids.push(self.inject(on.clone().skip(on.skip + position).once(), fault));
+        }
+        ids
     }
 
     /// Injects a fault: from now on, it hits the requests that `on` selects.
@@ -277,7 +327,15 @@ impl ApiServer {
     /// let outage = server.inject(On::any(), Fault::Refuse);
     /// server.remove_fault(outage);
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// If [`check_kind`](Self::check_kind) fails for the name in [`On::of`].
+    #[track_caller]
     pub fn inject(&self, on: On, fault: Fault) -> FaultId {
+        if let Some(kind) = &on.resource {
+            self.expect_kind(kind);
+        }
         self.shared.desk.lock().plan.add(on, fault)
     }
 
@@ -304,7 +362,13 @@ impl ApiServer {
 
     /// Returns the requests for one kind (`pods`, `deployments` or `deployments.apps`) in the short form of [`LoggedRequest`], such
     /// as `L(0, 500)` and `W(15)`.
+    ///
+    /// # Panics
+    ///
+    /// If [`check_kind`](Self::check_kind) fails for the name.
+    #[track_caller]
     pub fn requests_for(&self, resource: &str) -> Vec<String> {
+        self.expect_kind(resource);
         self.requests().iter().filter(|one| means(resource, &one.resource)).map(ToString::to_string).collect()
     }
 
@@ -346,11 +410,20 @@ impl ApiServer {
     /// Waits until exactly this many watches of a kind are open.
     ///
     /// Tests use it to change objects only after the program under test has opened its watches.
-    pub async fn wait_for_watches(&self, kind: &str, watches: usize) {
-        let mut changed = self.shared.watches.subscribe();
-        while self.open_watches(kind) != watches {
-            // Does not fail: `self` keeps the sender.
-            let _ = changed.changed().await;
+    ///
+    /// # Panics
+    ///
+    /// If [`check_kind`](Self::check_kind) fails for the name.
+    #[track_caller]
+    pub fn wait_for_watches(&self, kind: &str, watches: usize) -> impl Future<Output = ()> {
+        // Not in the future, so that a panic names the caller's line.
+        self.expect_kind(kind);
+        async move {
+            let mut changed = self.shared.watches.subscribe();
+            while self.watches(kind) != watches {
+                // Does not fail: `self` keeps the sender.
+                let _ = changed.changed().await;
+            }
         }
     }
 
@@ -359,8 +432,15 @@ impl ApiServer {
     }
 
     fn served(&self, kind: &str) -> Result<Served, ApiError> {
-        let found = self.shared.world.read().registry.find(kind).cloned();
-        found.ok_or_else(|| ApiError::UnknownKind(kind.into()))
+        let registry = &self.shared.world.read().registry;
+        registry.find(kind).cloned().ok_or_else(|| registry.unknown(kind))
+    }
+
+    #[track_caller]
+    fn expect_kind(&self, name: &str) {
+        if let Err(error) = self.check_kind(name) {
+            panic!("{error} (a kind that is not served yet is named with its group, such as widgets.example.com)");
+        }
     }
 }
 

@@ -132,7 +132,7 @@ impl Shared {
     /// Logs a request and returns the faults that hit it.
     pub(crate) fn strike(&self, mut request: LoggedRequest) -> Vec<Fault> {
         let mut desk = self.desk.lock();
-        let faults = desk.plan.strike(request.verb, &request.resource, request.token.is_some());
+        let faults = desk.plan.strike(&request);
         request.faults.clone_from(&faults);
         desk.log.push(request);
         drop(desk);

@@ -255,7 +255,7 @@ impl Fault {
     }
 }
 
-/// Selects the requests that a fault hits: by verb, kind, position, number and probability.
+/// Selects the requests that a fault hits: by verb, kind, namespace, name, position, number and probability.
 ///
 /// A rule counts only requests that its fault can affect: [`Fault::ExpireToken`] counts lists with a continue token,
 /// [`Fault::WatchListRefused`] counts streaming lists.
@@ -265,6 +265,7 @@ impl Fault {
 ///
 /// let server = ApiServer::new();
 /// server.inject(On::watch().of("pods").times(2), Fault::status(503));
+/// server.inject(On::list().of("pods").in_namespace("bank"), Fault::forbidden());
 /// server.inject(On::list().of("pods").skip(1).once(), Fault::ExpireToken);
 /// server.inject(On::any().with_probability(0.01), Fault::Refuse);
 /// ```
@@ -272,6 +273,8 @@ impl Fault {
 pub struct On {
     pub(crate) verbs: Option<Vec<Verb>>,
     pub(crate) resource: Option<String>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: Option<String>,
     pub(crate) skip: usize,
     pub(crate) times: Option<usize>,
     pub(crate) probability: f64,
@@ -280,7 +283,7 @@ pub struct On {
 impl On {
     /// Selects every request.
     pub fn any() -> Self {
-        Self { verbs: None, resource: None, skip: 0, times: None, probability: 1.0 }
+        Self { verbs: None, resource: None, namespace: None, name: None, skip: 0, times: None, probability: 1.0 }
     }
 
     /// Selects requests with one of these verbs.
@@ -309,9 +312,26 @@ impl On {
     }
 
     /// Selects only requests for this kind: `pods`, `deployments.apps`. Default: every kind.
+    ///
+    /// A kind that is not served yet is named with its group; [`inject`](crate::ApiServer::inject) panics for other unknown names.
     #[must_use]
     pub fn of(mut self, resource: impl Into<String>) -> Self {
         self.resource = Some(resource.into());
+        self
+    }
+
+    /// Selects only requests for one namespace. Requests for all namespaces are not among them. Default: every request.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Selects only requests for the object of this name: those that have it in their path, and lists and watches with the field
+    /// selector `metadata.name`. Creates have no name in their path. Default: every request.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
         self
     }
 

@@ -1,13 +1,14 @@
 //! The rules of injected faults: each request is matched against all of them, in the order in which they were injected.
 //!
-//! - **In:** rules; the verb and kind of each request.
+//! - **In:** rules; each request, as it is logged.
 //! - **Out:** the faults that hit a request; how many requests each rule has hit.
 //! - **Knows nothing of:** what a fault does.
 
 use crate::{
     faults::{Fault, On},
-    http::request::Verb,
+    log::LoggedRequest,
     registry::kind::means,
+    select::selected_name,
 };
 
 /// Identifies an injected fault, for [`ApiServer::remove_fault`](crate::ApiServer::remove_fault) and
@@ -61,19 +62,14 @@ impl Plan {
     }
 
     /// Counts a request in every rule that matches it, and returns the faults that hit it.
-    pub(crate) fn strike(&mut self, verb: Verb, resource: &str, has_token: bool) -> Vec<Fault> {
-        let struck = self.rules.iter_mut().filter_map(|rule| {
-            let strikes = rule.fault.concerns(verb, has_token) && rule.strike(verb, resource);
-            strikes.then(|| rule.fault.clone())
-        });
-        struck.collect()
+    pub(crate) fn strike(&mut self, request: &LoggedRequest) -> Vec<Fault> {
+        self.rules.iter_mut().filter_map(|rule| rule.strike(request).then(|| rule.fault.clone())).collect()
     }
 }
 
 impl Rule {
-    fn strike(&mut self, verb: Verb, resource: &str) -> bool {
-        let fits = self.on.verbs.as_ref().is_none_or(|verbs| verbs.contains(&verb))
-            && self.on.resource.as_ref().is_none_or(|name| means(name, resource));
+    fn strike(&mut self, request: &LoggedRequest) -> bool {
+        let fits = self.fault.concerns(request.verb, request.token.is_some()) && self.on.selects(request);
         if !fits || self.on.times.is_some_and(|times| self.struck >= times) {
             return false;
         }
@@ -84,24 +80,47 @@ impl Rule {
     }
 }
 
+impl On {
+    fn selects(&self, request: &LoggedRequest) -> bool {
+        let is_named = |name: &String| {
+            request.name == *name || selected_name(&request.field_selector).is_some_and(|selected| selected == *name)
+        };
+        self.verbs.as_ref().is_none_or(|verbs| verbs.contains(&request.verb))
+            && self.resource.as_ref().is_none_or(|name| means(name, &request.resource))
+            && self.namespace.as_ref().is_none_or(|namespace| request.namespace == *namespace)
+            && self.name.as_ref().is_none_or(is_named)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
 
-    fn strikes(on: On, requests: &[(Verb, &str)]) -> String {
+    use super::*;
+    use crate::http::request::ApiRequest;
+
+    const LIST: &str = "/api/v1/pods";
+
+    fn get(uri: &str) -> LoggedRequest {
+        let (parts, ()) = http::Request::get(uri).body(()).unwrap().into_parts();
+        let request = ApiRequest::read(&parts.method, &parts.uri).unwrap();
+        LoggedRequest::new(Duration::ZERO, &parts, Some(&request))
+    }
+
+    fn strikes(on: On, requests: &[&str]) -> String {
         let mut plan = Plan::new(7);
         plan.add(on, Fault::Refuse);
-        requests.iter().map(|(verb, kind)| if plan.strike(*verb, kind, false).is_empty() { '.' } else { 'x' }).collect()
+        requests.iter().map(|uri| if plan.strike(&get(uri)).is_empty() { '.' } else { 'x' }).collect()
     }
 
     #[test]
     fn a_rule_strikes_by_verb_and_kind() {
         let requests = [
-            (Verb::List, "pods"),
-            (Verb::Watch, "pods"),
-            (Verb::WatchList, "pods"),
-            (Verb::Watch, "deployments.apps"),
-            (Verb::Discover, ""),
+            LIST,
+            "/api/v1/pods?watch=1",
+            "/api/v1/pods?watch=1&sendInitialEvents=true",
+            "/apis/apps/v1/deployments?watch=1",
+            "/version",
         ];
 
         assert_eq!(strikes(On::any(), &requests), "xxxxx");
@@ -113,8 +132,26 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_strikes_by_namespace_and_name() {
+        let requests = [
+            LIST,
+            "/api/v1/namespaces/bank/pods",
+            "/api/v1/namespaces/bank/pods/web/status",
+            "/api/v1/namespaces/shop/pods/web",
+            "/api/v1/namespaces/shop/pods/web-2",
+            "/api/v1/pods?watch=1&fieldSelector=spec.nodeName%3Da,metadata.name%3D%3Dweb",
+            "/api/v1/pods?fieldSelector=metadata.name!%3Dweb",
+        ];
+
+        assert_eq!(strikes(On::any().in_namespace("bank"), &requests), ".xx....");
+        assert_eq!(strikes(On::any().named("web"), &requests), "..xx.x.");
+        assert_eq!(strikes(On::any().in_namespace("bank").named("web"), &requests), "..x....");
+        assert_eq!(strikes(On::watch().named("web"), &requests), ".....x.");
+    }
+
+    #[test]
     fn a_rule_counts_the_requests_that_fit() {
-        let requests = [(Verb::List, "pods"); 5];
+        let requests = [LIST; 5];
 
         assert_eq!(strikes(On::list().once(), &requests), "x....");
         assert_eq!(strikes(On::list().skip(1).times(2), &requests), ".xx..");
@@ -123,7 +160,7 @@ mod tests {
 
     #[test]
     fn chance_is_repeated_by_its_seed() {
-        let requests = [(Verb::List, "pods"); 40];
+        let requests = [LIST; 40];
         let run = strikes(On::any().with_probability(0.5), &requests);
 
         assert_eq!(run, strikes(On::any().with_probability(0.5), &requests));
@@ -141,7 +178,7 @@ mod tests {
             }
             let mut struck = Vec::new();
             for _ in 0..40 {
-                plan.strike(Verb::List, "pods", false);
+                plan.strike(&get(LIST));
                 struck.push(plan.struck(rule));
             }
             struck
@@ -155,8 +192,8 @@ mod tests {
         let mut plan = Plan::new(7);
         let rule = plan.add(On::list().once(), Fault::ExpireToken);
 
-        assert_eq!(plan.strike(Verb::List, "pods", false), []);
+        assert_eq!(plan.strike(&get(LIST)), []);
         assert_eq!(plan.struck(rule), Some(0));
-        assert_eq!(plan.strike(Verb::List, "pods", true), [Fault::ExpireToken]);
+        assert_eq!(plan.strike(&get("/api/v1/pods?continue=x")), [Fault::ExpireToken]);
     }
 }

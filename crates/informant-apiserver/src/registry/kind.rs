@@ -202,6 +202,11 @@ impl Kind {
         self.group == group && self.plural == plural
     }
 
+    /// Returns true if `name` is a name of this kind other than the plural: the singular, a short name, or the kind itself.
+    pub(crate) fn is_misnamed(&self, name: &str) -> bool {
+        name == self.singular || name == self.kind || self.short_names.iter().any(|short| short == name)
+    }
+
     /// Returns true if `name` names this kind: with its group, or the plural alone.
     pub(crate) fn is_called(&self, name: &str) -> bool {
         means(name, &self.resource())

@@ -14,7 +14,11 @@ pub(crate) mod subresource;
 
 use std::sync::Arc;
 
-use crate::{registry::kind::Kind, storage::CollectionId};
+use crate::{
+    error::ApiError,
+    registry::kind::{Kind, Origin, resource_name},
+    storage::CollectionId,
+};
 
 /// The kinds that are served now.
 #[derive(Default)]
@@ -43,6 +47,36 @@ impl Registry {
     pub(crate) fn find(&self, name: &str) -> Option<&Served> {
         let exact = self.served.iter().find(|served| served.kind.resource() == name);
         exact.or_else(|| self.served.iter().find(|served| served.kind.is_called(name)))
+    }
+
+    /// Checks a name that selects requests or watches: an unknown one would never match.
+    ///
+    /// A name with a group may be that of a kind that is served later, or was served before. The groups of built-in kinds get no
+    /// other kinds.
+    pub(crate) fn check_name(&self, name: &str) -> Result<(), ApiError> {
+        let may_be_served_later = name.split_once('.').is_some_and(|(own, group)| {
+            let mut of_group = self.kinds().filter(|kind| kind.group == group);
+            of_group.all(|kind| kind.origin == Origin::Custom && !kind.is_misnamed(own))
+        });
+        match may_be_served_later || self.find(name).is_some() {
+            true => Ok(()),
+            false => Err(self.unknown(name)),
+        }
+    }
+
+    /// The error for a name of no kind, with the name that was probably meant.
+    pub(crate) fn unknown(&self, name: &str) -> ApiError {
+        let (own, group) = name.split_once('.').map_or((name, None), |(own, group)| (own, Some(group)));
+        let likeness = |kind: &Kind| match kind.is_misnamed(own) {
+            true => 1.0,
+            false => strsim::jaro_winkler(own, &kind.plural),
+        };
+        let of_group = self.kinds().filter(|kind| group.is_none_or(|group| kind.group == group));
+        let similar = of_group.map(|kind| (likeness(kind), kind)).filter(|(likeness, _)| *likeness > 0.8);
+        // Of equally similar kinds, the first one: core kinds come before others.
+        let best = similar.reduce(|best, next| if next.0 > best.0 { next } else { best });
+        let similar = best.map(|(_, kind)| resource_name(&kind.plural, group.unwrap_or_default()));
+        ApiError::UnknownKind { name: name.to_owned(), similar }
     }
 
     /// The kind with this group, version and plural.

@@ -47,6 +47,14 @@ fn parse_term(kind: &Kind, term: &str) -> Result<FieldRequirement, String> {
     Ok(FieldRequirement { field: SelectableField::find(kind, path)?, value, equal })
 }
 
+/// The name that a field selector selects: `web` in `metadata.name=web`.
+pub(crate) fn selected_name(text: &str) -> Option<String> {
+    split(text, ',').into_iter().find_map(|term| match split(term, '=')[..] {
+        ["metadata.name", name] | ["metadata.name", "", name] => unescape(name).ok(),
+        _ => None,
+    })
+}
+
 /// Splits the text at each separator that is not escaped by a backslash.
 fn split(text: &str, separator: char) -> Vec<&str> {
     let mut escaped = false;

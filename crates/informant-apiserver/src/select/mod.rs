@@ -15,6 +15,8 @@ use crate::{
     registry::{kind::Kind, selectable::SelectableField},
 };
 
+pub(crate) use fields::selected_name;
+
 use fields::FieldRequirement;
 use labels::LabelRequirement;
 

@@ -66,7 +66,7 @@ struct FleetStatus {
 
 #[tokio::test]
 async fn a_type_with_the_derive_of_kube_is_served_from_the_start() {
-    let server = ApiServer::builder().crd::<Fleet>().build();
+    let server = ApiServer::builder().crd::<Fleet>().unwrap().build();
     let fleets: Api<Fleet> = Api::default_namespaced(server.client());
 
     for (name, harbour) in [("north", "oslo"), ("south", "genoa")] {
@@ -86,7 +86,7 @@ async fn a_type_with_the_derive_of_kube_is_served_from_the_start() {
 
 #[tokio::test]
 async fn a_server_without_built_in_kinds_serves_what_is_defined() {
-    let server = ApiServer::builder().without_built_in_kinds().crd::<Fleet>().build();
+    let server = ApiServer::builder().without_built_in_kinds().crd::<Fleet>().unwrap().build();
 
     let mut kinds: Vec<_> = server.kinds().iter().map(Kind::resource).collect();
 
@@ -95,9 +95,56 @@ async fn a_server_without_built_in_kinds_serves_what_is_defined() {
 }
 
 #[test]
-#[should_panic(expected = "rejects the custom resource definition \"fleets.example.com\"")]
-fn building_with_the_same_definition_twice_panics() {
-    let _ = ApiServer::builder().crd::<Fleet>().crd::<Fleet>().build();
+fn the_same_definition_twice_is_an_error() {
+    let again = ApiServer::builder().crd::<Fleet>().unwrap().crd::<Fleet>().unwrap_err();
+
+    assert_eq!(
+        again.to_string(),
+        "customresourcedefinitions.apiextensions.k8s.io \"fleets.example.com\" already exists"
+    );
+}
+
+/// Kubernetes supports no schema for this type: `size` is a number or a string.
+#[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[kube(group = "example.com", version = "v1", kind = "Ship")]
+struct ShipSpec {
+    cargo: Cargo,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(tag = "type")]
+enum Cargo {
+    Bulk { size: u32 },
+    Boxed { size: String },
+}
+
+#[test]
+fn a_type_for_which_kube_cannot_generate_a_definition_is_an_error() {
+    let error = ApiServer::builder().crd::<Ship>().unwrap_err().to_string();
+
+    assert!(error.starts_with("kube cannot generate the custom resource definition of "), "{error}");
+    assert!(error.contains("::Ship: Property \"size\" has the schema"), "{error}");
+}
+
+#[tokio::test]
+async fn a_kind_can_be_that_of_any_rust_type() {
+    let server = ApiServer::builder().without_built_in_kinds().build();
+    for kind in [Kind::of::<Fleet>().with_status(), Kind::of::<Ship>(), Kind::of::<ConfigMap>()] {
+        server.register(kind);
+    }
+    let fleets: Api<Fleet> = Api::default_namespaced(server.client());
+    let ships: Api<Ship> = Api::all(server.client());
+
+    fleets.create(&PostParams::default(), &Fleet::new("north", FleetSpec { harbour: "oslo".into() })).await.unwrap();
+    let ship = ShipSpec { cargo: Cargo::Bulk { size: 3 } };
+    ships.create(&PostParams::default(), &Ship::new("maria", ship)).await.unwrap();
+
+    let status = json!({"status": {"ships": 3}});
+    fleets.patch_status("north", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    assert_eq!(server.get("fleets", "default/north").unwrap()["status"]["ships"], 3);
+    assert_eq!(server.count("ships").unwrap(), 1, "the kind is cluster-scoped, as its type is");
+    let built_in = ApiServer::new().kinds().into_iter().find(|kind| kind.kind() == "ConfigMap");
+    assert_eq!(Some(Kind::of::<ConfigMap>()), built_in);
 }
 
 fn config_map(name: &str, colour: &str) -> ConfigMap {

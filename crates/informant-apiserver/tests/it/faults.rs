@@ -56,6 +56,7 @@ both_ways! {
     a_continue_token_expires
     a_replica_lags_behind
     faults_add_up
+    a_fault_strikes_one_namespace_or_one_object
 }
 
 /// Three objects: a, b and c.
@@ -647,4 +648,21 @@ async fn faults_are_counted_removed_and_healed() {
     server.clear_faults();
     assert_eq!(web.get(PATH).await.code, 200);
     assert_eq!(server.requests()[1].faults, [Fault::status(503)]);
+}
+
+async fn a_fault_strikes_one_namespace_or_one_object(web: Web, server: ApiServer) {
+    for namespace in ["bank", "shop"] {
+        server.put("configmaps", json!({"metadata": {"namespace": namespace, "name": "a"}})).unwrap();
+        server.put("configmaps", json!({"metadata": {"namespace": namespace, "name": "b"}})).unwrap();
+    }
+    let path = |namespace: &str| format!("/api/v1/namespaces/{namespace}/configmaps");
+    server.inject(On::list().of("configmaps").in_namespace("bank"), Fault::forbidden());
+    server.inject(On::any().of("configmaps").named("b"), Fault::status(503));
+
+    assert_eq!(web.get(&path("bank")).await.code, 403);
+    assert_eq!(web.get(&path("shop")).await.code, 200);
+    assert_eq!(web.get("/api/v1/configmaps").await.code, 200);
+    assert_eq!(web.get(&format!("{}/a", path("bank"))).await.code, 200);
+    assert_eq!(web.get(&format!("{}/b", path("shop"))).await.code, 503);
+    assert_eq!(web.get(&format!("{}?fieldSelector=metadata.name%3Db", path("shop"))).await.code, 503);
 }

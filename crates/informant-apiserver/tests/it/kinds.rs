@@ -1,5 +1,7 @@
 //! Kinds that are added and removed while the server runs.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use informant_apiserver::{ApiServer, Fault, Kind, On, Scope};
 use serde_json::json;
 
@@ -95,7 +97,7 @@ async fn a_removed_kind_without_objects_ends_its_watches_too() {
 
     assert_eq!((end, removed), (None, true));
     assert_eq!(watch.next().await, None, "the ended stream stays ended");
-    server.wait_for_watches("widgets", 0).await;
+    server.wait_for_watches("widgets.example.com", 0).await;
 }
 
 #[tokio::test]
@@ -374,4 +376,65 @@ async fn a_table_with_a_deeply_nested_column_path_does_not_end_the_server() {
     let answer = web.send(http::Method::GET, "/apis/example.com/v1/widgets", None, &table).await;
 
     assert_eq!((answer.code, answer.text("/kind")), (200, "Table"));
+}
+
+#[test]
+fn a_name_of_no_kind_is_an_error_that_names_the_kind_that_was_meant() {
+    let server = ApiServer::new();
+    server.register(widgets());
+    let error = |name: &str| server.check_kind(name).unwrap_err().to_string();
+
+    for (name, meant) in [
+        ("configmap", "configmaps"),
+        ("cm", "configmaps"),
+        ("Deployment", "deployments"),
+        ("podz", "pods"),
+        ("deployment.apps", "deployments.apps"),
+        ("daemonset.apps", "daemonsets.apps"),
+        ("widget.example.com", "widgets.example.com"),
+    ] {
+        assert_eq!(error(name), format!("the server has no kind named {name:?}; did you mean {meant:?}?"));
+    }
+    assert!(
+        error("unicorns").ends_with("use a plural name such as pods or deployments.apps, or define the kind first")
+    );
+    assert_eq!(server.get("podz", "shop/web").unwrap_err().to_string(), error("podz"));
+}
+
+/// A name of a kind that is defined later is no misspelt one.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_served_yet_is_named_with_its_group() {
+    let server = ApiServer::new();
+    server.inject(On::list().of("widgets.example.com").once(), Fault::status(503));
+    assert_eq!(server.open_watches("widgets.example.com"), 0);
+    let waiting = server.wait_for_watches("widgets.example.com", 1);
+
+    server.register(widgets());
+    let web = Web::in_process(&server);
+    assert_eq!((web.get(PATH).await.code, web.get(PATH).await.code), (503, 200));
+    let _watch = web.watch(PATH, "").await;
+
+    waiting.await;
+    assert_eq!(server.cut_watches("widgets"), 1);
+}
+
+#[test]
+fn a_misspelt_name_that_would_never_match_panics_and_names_the_kind() {
+    let message = |run: &dyn Fn(&ApiServer)| {
+        let panic = catch_unwind(AssertUnwindSafe(|| run(&ApiServer::new()))).unwrap_err();
+        panic.downcast_ref::<String>().unwrap().clone()
+    };
+    let calls: [&dyn Fn(&ApiServer); 6] = [
+        &|server| _ = server.inject(On::list().of("podz"), Fault::Refuse),
+        &|server| _ = server.inject_each(&On::list().of("podz"), [Fault::Refuse]),
+        &|server| _ = server.cut_watches("podz"),
+        &|server| _ = server.open_watches("podz"),
+        &|server| _ = server.wait_for_watches("podz", 1),
+        &|server| _ = server.requests_for("podz"),
+    ];
+
+    for call in calls {
+        let message = message(call);
+        assert!(message.starts_with("the server has no kind named \"podz\"; did you mean \"pods\"?"), "{message}");
+    }
 }

@@ -106,7 +106,7 @@ async fn requests_are_found_by_short_names_too() {
 
     assert_eq!(server.requests_for("deployments"), ["L(\"\", no limit)"]);
     assert_eq!(server.requests_for("deployments.apps"), ["L(\"\", no limit)"]);
-    assert_eq!(server.requests_for("apps"), Vec::<String>::new());
+    assert_eq!(server.requests_for("pods"), Vec::<String>::new());
 }
 
 #[tokio::test]

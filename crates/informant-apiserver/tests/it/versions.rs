@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use informant_apiserver::ApiServer;
+use informant_apiserver::{ApiServer, Kind};
 use serde_json::json;
 
 use crate::support::Web;
@@ -298,7 +298,7 @@ async fn cut_watches_breaks_the_watches_of_one_kind() {
     let mut resumed = web.watch(PATH, &start).await;
     put(&server, "d", "red");
     assert_eq!(resumed.next_short().await, "ADDED d", "a watch that is opened later resumes");
-    assert_eq!((server.cut_watches("pods"), server.cut_watches("unicorns")), (0, 0));
+    assert_eq!((server.cut_watches("pods"), server.cut_watches("unicorns.example.com")), (0, 0));
 }
 
 #[tokio::test]
@@ -343,7 +343,7 @@ async fn a_list_of_any_version_has_pages_only_without_the_watch_cache() {
 #[tokio::test]
 async fn a_backup_fits_a_kind_that_was_registered_again() {
     let server = ApiServer::new();
-    let widgets = || informant_apiserver::Kind::new("example.com", "v1", "Widget", "widgets");
+    let widgets = || Kind::new("example.com", "v1", "Widget", "widgets");
     server.register(widgets());
     server.put("widgets", json!({"metadata": {"namespace": "shop", "name": "a"}})).unwrap();
     let backup = server.backup();
@@ -429,7 +429,7 @@ async fn put_takes_objects_in_their_place_alone() {
     let metadata = json!({"namespace": "shop", "name": "deep"});
     assert_eq!(server.put("configmaps", json!({"metadata": metadata, "data": deep})).unwrap_err().code(), 400);
     let unknown = server.put("widgets", json!({})).unwrap_err();
-    assert_eq!((unknown.code(), unknown.to_string()), (404, "the server has no kind named \"widgets\"; use a plural name such as pods or deployments.apps, or register the kind first".into()));
+    assert_eq!((unknown.code(), unknown.to_string()), (404, "the server has no kind named \"widgets\"; use a plural name such as pods or deployments.apps, or define the kind first".into()));
 }
 
 #[tokio::test]
@@ -473,4 +473,23 @@ async fn put_stores_an_object_whole() {
     assert_eq!(server.get("pods", "shop/gone").unwrap_err().code(), 404);
     assert_eq!(server.put("widgets", json!({})).unwrap_err().code(), 404);
     assert_eq!(server.put("pods", json!({"metadata": {"name": 7}})).unwrap_err().code(), 400);
+}
+
+#[tokio::test]
+async fn put_stores_what_a_client_could_not_create() {
+    let server = ApiServer::new();
+    server.register(Kind::new("example.com", "v1", "Widget", "widgets"));
+    let web = Web::in_process(&server);
+    let in_shop = |name: &str| json!({"namespace": "shop", "name": name});
+    server.put("namespaces", json!({"metadata": {"name": "shop"}})).unwrap();
+    for (kind, path, object) in [
+        ("configmaps", PATH, json!({"metadata": in_shop("a"), "data": 7})),
+        ("pods", "/api/v1/namespaces/shop/pods", json!({"metadata": in_shop("no-containers")})),
+        ("widgets", "/apis/example.com/v1/namespaces/shop/widgets", json!({"metadata": in_shop("no-kind")})),
+        ("secrets", "/api/v1/namespaces/gone/secrets", json!({"metadata": {"namespace": "gone", "name": "a"}})),
+    ] {
+        assert!(web.post(path, &object).await.code >= 400, "{object}");
+        let stored = server.put(kind, &object).unwrap();
+        assert_eq!(stored["metadata"]["name"], object["metadata"]["name"]);
+    }
 }
