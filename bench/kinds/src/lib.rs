@@ -5,7 +5,7 @@
 use std::error::Error;
 
 use futures_util::StreamExt;
-use informant::{Cached, Handler, SharedInformerFactory, View, object::OfKind};
+use informant::{Cached, SharedInformerFactory, View, object::OfKind};
 use kube::Client;
 
 /// Any error.
@@ -15,12 +15,12 @@ pub type Failure = Box<dyn Error + Send + Sync>;
 pub fn follow<O: OfKind>(factory: &SharedInformerFactory) -> Result<(), Failure> {
     let informer = factory.informer::<O>();
     informer.add_index("name", |object: &Cached<O>| Some(object.key().name().to_owned()))?;
-    let handler = Handler::<O>::new().on_add(|object, _| assert!(!object.key().name().is_empty()));
-    informer.add_handler(handler.on_delete(|object| assert!(!object.key().name().is_empty())))?;
+    let handler = informer.subscribe().on_add(|object, _| assert!(!object.key().name().is_empty()));
+    handler.on_delete(|object| assert!(!object.key().name().is_empty())).register()?;
     let stream = informer.subscribe().filter(|object| !object.key().name().is_empty()).stream()?;
     drop(stream.map(|event| event.key().cloned()).boxed());
     let lister = informer.lister();
-    let found = [lister.list(), lister.namespace("shop").list(), lister.by_index("name", "web")?].concat();
+    let found = [lister.list(), lister.namespace("shop").list(), lister.index("name")?.get("web")].concat();
     let view = View::from(informer);
     assert_eq!(found.len(), view.list().len() + lister.snapshot().len() + view.len());
     Ok(())

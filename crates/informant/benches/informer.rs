@@ -62,7 +62,7 @@ async fn throughput(handlers: usize) -> (f64, f64) {
     let informer = informer(&feed);
     let counting: Vec<_> = (0..handlers).map(|_| Arc::new(Counting::default())).collect();
     let registrations: Vec<_> =
-        counting.iter().map(|handler| informer.add_handler(Arc::clone(handler)).unwrap()).collect();
+        counting.iter().map(|handler| informer.subscribe().handler(Arc::clone(handler)).unwrap()).collect();
     informer.start();
     for registration in &registrations {
         registration.synced().await.unwrap();
@@ -131,7 +131,7 @@ fn show_latency() {
         let informer = informer(&feed);
         let sent = Arc::new(Mutex::new(Vec::with_capacity(EVENTS)));
         let timing = Arc::new(Timing { sent: Arc::clone(&sent), latencies: Mutex::default() });
-        informer.add_handler(Arc::clone(&timing)).unwrap();
+        informer.subscribe().handler(Arc::clone(&timing)).unwrap();
         informer.start();
         informer.synced().await.unwrap();
         let mut pace = tokio::time::interval(Duration::from_millis(1));

@@ -107,14 +107,20 @@ fn caches() {
         text.replacen(&format!("{name:?}"), &format!("\"pod-{number}\""), 1)
     };
     let texts: Vec<_> = (0..PODS).map(named).collect();
-    let theirs = bytes_per_object(PODS, 0, || {
-        let (reader, mut writer) = reflector::store::<Pod>();
-        for text in &texts {
-            writer.apply_watcher_event(&watcher::Event::Apply(serde_json::from_str(text).unwrap()));
-        }
-        assert_eq!(reader.state().len(), PODS);
-        (reader, writer)
-    });
+    let store = |change: fn(&mut Pod)| {
+        bytes_per_object(PODS, 0, || {
+            let (reader, mut writer) = reflector::store::<Pod>();
+            for text in &texts {
+                let mut pod: Pod = serde_json::from_str(text).unwrap();
+                change(&mut pod);
+                writer.apply_watcher_event(&watcher::Event::Apply(pod));
+            }
+            assert_eq!(reader.state().len(), PODS);
+            (reader, writer)
+        })
+    };
+    let theirs = store(|_| {});
+    let without_managed_fields = store(|pod| pod.metadata.managed_fields = None);
     let lazy = bytes_per_object(PODS, 0, || filled_with::<Lazy<Pod>>(&texts));
     let eager = bytes_per_object(PODS, 0, || filled_with::<Pod>(&texts));
     let projection = bytes_per_object(PODS, 0, || filled_with::<PodNode>(&texts));
@@ -123,6 +129,8 @@ fn caches() {
     let peer = ("kube-runtime's store", theirs);
     table.row("cache of 1,000 pods as Lazy<Pod>: memory per pod", lazy, peer, None);
     table.row("cache of 1,000 pods as Pod: memory per pod", eager, peer, None);
+    let peer_without = ("kube-runtime's store, managedFields removed", without_managed_fields);
+    table.row("cache of 1,000 pods as Pod: memory per pod", eager, peer_without, None);
     table.row("cache of 1,000 pods as a projection of two fields: memory per pod", projection, peer, None);
     table.row("cache of 1,000 pods as PartialObjectMeta<Pod>: memory per pod", metadata, peer, None);
 }

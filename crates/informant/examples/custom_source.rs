@@ -1,7 +1,7 @@
 //! An informer with a source that is not Kubernetes: the stock of a shop, with the same cache, indexes and handlers.
-#![allow(clippy::print_stdout, reason = "the example prints its results")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the example prints its results")]
 
-use std::sync::Arc;
+use std::{process::ExitCode, sync::Arc};
 
 use futures_util::{StreamExt, stream};
 use informant::{
@@ -80,7 +80,17 @@ impl ListWatch<Stock> for Shop {
 }
 
 #[tokio::main]
-async fn main() -> informant::Result<()> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}", error.report()); // with its causes
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> informant::Result<()> {
     let shop = Shop::default();
     shop.record("apples", Some(Stock { count: 12, shelf: "fruit" }));
     shop.record("pears", Some(Stock { count: 3, shelf: "fruit" }));

@@ -1,18 +1,28 @@
 //! A first informer: request it from a factory, register a handler, start, wait until it is synced, read the cache, stop.
 //!
 //! The example runs the embedded server. With a cluster, use `kube::Client::try_default().await?` as the client.
-#![allow(clippy::print_stdout, reason = "the example prints its results")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the example prints its results")]
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, process::ExitCode, time::Duration};
 
-use informant::{object::Identity, prelude::*};
+use informant::{error::Report, object::Identity, prelude::*};
 use informant_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use serde_json::json;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}", Report::new(&*error)); // with its causes
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     let server = ApiServer::new();
     server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "hours"}, "data": {"open": "9-17"}}))?;
     let client = server.client();

@@ -41,7 +41,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for _ in 0..5 {
         tokio::time::sleep(Duration::from_millis(100)).await;
         let census = Arc::new(Census::default());
-        let registration = pods.add_handler(Arc::clone(&census))?;
+        let registration = pods.subscribe().handler(Arc::clone(&census))?;
         registration.synced().await?;
         println!("a new handler received {} pods", census.pods.lock().len());
         handlers.push(census);

@@ -188,7 +188,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // One object handles the events of both informers.
     let cache = Arc::new(SchedulerCache::default());
     let assigned_pods = pods.subscribe().filter(|pod| node_of(pod).is_some()).handler(Arc::clone(&cache))?;
-    let known_nodes = nodes.add_handler(Arc::clone(&cache))?;
+    let known_nodes = nodes.subscribe().handler(Arc::clone(&cache))?;
     // The scheduling queue. A pod that gets a node leaves the filter, which the handler receives as a delete.
     let pending = Arc::new(Mutex::new(BTreeSet::<Key>::new()));
     let (insert, remove) = (Arc::clone(&pending), Arc::clone(&pending));

@@ -4,14 +4,14 @@
 //! - **Out:** [`Change`], which the reflector pushes into a queue; [`Delta`] and [`Deltas`], which the queue returns.
 //! - **Knows nothing of:** queues, the cache.
 
-use std::fmt;
-
+use derive_where::derive_where;
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 use crate::{Cached, Deleted, Key, ResourceVersion, Uid, object::Erased};
 
 /// One change of one object.
+#[derive_where(Clone, Debug)]
 pub enum Delta<O> {
     /// A watch event: the object was created.
     Added(Cached<O>),
@@ -26,6 +26,7 @@ pub enum Delta<O> {
 }
 
 /// All waiting deltas of one object, oldest first; never empty.
+#[derive_where(Clone, Debug)]
 pub struct Deltas<O> {
     /// Each delta has the number of the change that it is part of. A queue numbers changes as they arrive; a relist is one change.
     ///
@@ -34,6 +35,7 @@ pub struct Deltas<O> {
 }
 
 /// A complete list of the source's objects at one version.
+#[derive_where(Debug)]
 pub struct Relist<O> {
     /// The version of the list.
     pub version: ResourceVersion,
@@ -47,6 +49,7 @@ pub struct Relist<O> {
 }
 
 /// A change on its way from the source to the cache: the input of a queue.
+#[derive_where(Debug)]
 pub enum Change<O> {
     /// A change of one object.
     Delta(Delta<O>),
@@ -263,69 +266,5 @@ impl<O> From<Relist<O>> for Change<O> {
 impl<O> From<Delta<O>> for Deltas<O> {
     fn from(delta: Delta<O>) -> Self {
         Self::new(0, delta)
-    }
-}
-
-impl<O> Clone for Delta<O> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Added(object) => Self::Added(object.clone()),
-            Self::Updated(object) => Self::Updated(object.clone()),
-            Self::Deleted(deleted) => Self::Deleted(deleted.clone()),
-            Self::Replaced(object) => Self::Replaced(object.clone()),
-            Self::Sync(object) => Self::Sync(object.clone()),
-        }
-    }
-}
-
-impl<O> Clone for Deltas<O> {
-    fn clone(&self) -> Self {
-        Self { deltas: self.deltas.clone() }
-    }
-}
-
-/// Shows the identity of the object, not its content; so does `Debug` of the other types of this module.
-impl<O> fmt::Debug for Delta<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Added(object) => f.debug_tuple("Added").field(object).finish(),
-            Self::Updated(object) => f.debug_tuple("Updated").field(object).finish(),
-            Self::Deleted(deleted) => f.debug_tuple("Deleted").field(deleted).finish(),
-            Self::Replaced(object) => f.debug_tuple("Replaced").field(object).finish(),
-            Self::Sync(object) => f.debug_tuple("Sync").field(object).finish(),
-        }
-    }
-}
-
-impl<O> fmt::Debug for Deltas<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Deltas").field("deltas", &self.iter().collect::<Vec<_>>()).finish()
-    }
-}
-
-impl<O> fmt::Debug for Relist<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { version, objects, quarantined, history_changed } = self;
-        f.debug_struct("Relist")
-            .field("version", version)
-            .field("objects", objects)
-            .field("quarantined", quarantined)
-            .field("history_changed", history_changed)
-            .finish()
-    }
-}
-
-impl<O> fmt::Debug for Change<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Delta(delta) => f.debug_tuple("Delta").field(delta).finish(),
-            Self::Existing(object) => f.debug_tuple("Existing").field(object).finish(),
-            Self::DeletedUnread { key, version } => {
-                f.debug_struct("DeletedUnread").field("key", key).field("version", version).finish()
-            }
-            Self::Relist(relist) => f.debug_tuple("Relist").field(relist).finish(),
-            Self::Bookmark(version) => f.debug_tuple("Bookmark").field(version).finish(),
-            Self::Resync => f.write_str("Resync"),
-        }
     }
 }

@@ -1,6 +1,8 @@
 //! The events that handlers and streams receive.
 
-use std::{fmt, ops::Deref};
+use std::ops::Deref;
+
+use derive_where::derive_where;
 
 use crate::{Cached, Key, object::Erased};
 
@@ -20,6 +22,7 @@ use crate::{Cached, Key, object::Erased};
 /// assert_eq!(deleted.key().name(), "web");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive_where(Clone, Debug)]
 pub enum Deleted<O> {
     /// The watch delivered the final state. A handler with a filter also receives it when an object stops passing the filter; then this is the
     /// state that the handler received last.
@@ -44,6 +47,7 @@ pub enum Origin {
 /// A change of an informer's objects, as a handler or stream receives it.
 ///
 /// The events of one object are always an add, then updates, then a delete, and so on.
+#[derive_where(Clone, Debug)]
 pub enum Event<O> {
     /// The object was added.
     Added {
@@ -66,16 +70,6 @@ pub enum Event<O> {
     Deleted(Deleted<O>),
     /// All objects of the initial list were delivered. Received once.
     Synced,
-}
-
-/// An event on its way from the cache to the handlers. For a delete, it also carries the state that handlers received last, so that this
-/// state, too, is dropped after the apply lock was released.
-#[derive(Debug, Clone)]
-pub(crate) struct CacheEvent {
-    pub(crate) event: Event<Erased>,
-    /// For a delete, the state that handlers received last. `None` if that is the state in the event, and for all other events.
-    #[cfg_attr(not(test), expect(dead_code, reason = "it delays the drop; only tests read it"))]
-    last_received: Option<Cached<Erased>>,
 }
 
 impl<O> Event<O> {
@@ -101,24 +95,6 @@ impl<O> Event<O> {
     /// Whether the event replays an object that has not changed.
     pub(crate) fn is_resync(&self) -> bool {
         matches!(self, Self::Resynced(_))
-    }
-}
-
-impl CacheEvent {
-    pub(crate) fn deleted(deleted: Deleted<Erased>, last_received: Cached<Erased>) -> Self {
-        Self { event: Event::Deleted(deleted), last_received: Some(last_received) }
-    }
-
-    /// For a delete, returns the state that handlers received last; for any other event, its [object](Event::object).
-    #[cfg(test)]
-    pub(crate) fn last_received(&self) -> Option<&Cached<Erased>> {
-        self.last_received.as_ref().or_else(|| self.event.object())
-    }
-}
-
-impl From<Event<Erased>> for CacheEvent {
-    fn from(event: Event<Erased>) -> Self {
-        Self { event, last_received: None }
     }
 }
 
@@ -170,49 +146,5 @@ impl<O> Deref for Deleted<O> {
 
     fn deref(&self) -> &Cached<O> {
         self.object()
-    }
-}
-
-impl<O> Clone for Deleted<O> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Observed(object) => Self::Observed(object.clone()),
-            Self::Missed { last_known } => Self::Missed { last_known: last_known.clone() },
-        }
-    }
-}
-
-impl<O> Clone for Event<O> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Added { object, origin } => Self::Added { object: object.clone(), origin: *origin },
-            Self::Updated { old, new } => Self::Updated { old: old.clone(), new: new.clone() },
-            Self::Resynced(object) => Self::Resynced(object.clone()),
-            Self::Deleted(deleted) => Self::Deleted(deleted.clone()),
-            Self::Synced => Self::Synced,
-        }
-    }
-}
-
-impl<O> fmt::Debug for Deleted<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Observed(object) => f.debug_tuple("Observed").field(object).finish(),
-            Self::Missed { last_known } => f.debug_struct("Missed").field("last_known", last_known).finish(),
-        }
-    }
-}
-
-impl<O> fmt::Debug for Event<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Added { object, origin } => {
-                f.debug_struct("Added").field("object", object).field("origin", origin).finish()
-            }
-            Self::Updated { old, new } => f.debug_struct("Updated").field("old", old).field("new", new).finish(),
-            Self::Resynced(object) => f.debug_tuple("Resynced").field(object).finish(),
-            Self::Deleted(deleted) => f.debug_tuple("Deleted").field(deleted).finish(),
-            Self::Synced => f.write_str("Synced"),
-        }
     }
 }

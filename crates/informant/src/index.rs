@@ -56,7 +56,8 @@
 
 use crate::{
     Cached, Uid,
-    object::{FieldPath, FieldPathError, FieldValues, Labelled, Owned},
+    error::ParseError,
+    object::{FieldPath, FieldValues, Labelled, Owned},
 };
 
 /// Indexes objects by the value of one label. An object without the label has no value.
@@ -155,9 +156,7 @@ where
 /// # Errors
 ///
 /// When the path has an empty name or a bad escape.
-pub fn field<O>(
-    path: &str,
-) -> Result<impl Fn(&Cached<O>) -> Vec<String> + Send + Sync + 'static + use<O>, FieldPathError>
+pub fn field<O>(path: &str) -> Result<impl Fn(&Cached<O>) -> Vec<String> + Send + Sync + 'static + use<O>, ParseError>
 where
     O: FieldValues + 'static,
 {

@@ -12,7 +12,7 @@ use std::{
 use hashbrown::{DefaultHashBuilder, Equivalent};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::object::DecodeError;
+use crate::{error::ParseError, object::DecodeError};
 
 /// The name of one object within its kind: a namespace and a name, or only a name for a cluster-scoped object.
 ///
@@ -36,27 +36,6 @@ pub struct Key {
     /// The number of bytes of `text` before the slash; 0 means that there is no namespace and no slash.
     namespace_len: u32,
     hash: u32,
-}
-
-/// Why a text is not a [`Key`].
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ParseKeyError {
-    /// The text has more than one slash.
-    #[error("{text:?} is not a key: expected `namespace/name` or `name`, found {parts} parts")]
-    TooManyParts {
-        /// The text that was parsed.
-        text: String,
-        /// The number of parts between slashes.
-        parts: usize,
-    },
-
-    /// The name is empty.
-    #[error("{text:?} is not a key: the name is empty")]
-    NoName {
-        /// The text that was parsed.
-        text: String,
-    },
 }
 
 /// A namespace and a name: looks up a key without an allocation.
@@ -152,16 +131,20 @@ fn spread(hash: u32) -> u64 {
 }
 
 impl FromStr for Key {
-    type Err = ParseKeyError;
+    type Err = ParseError;
 
     /// Splits at the slash; a leading slash gives an empty namespace.
-    fn from_str(text: &str) -> Result<Self, ParseKeyError> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let invalid = |problem| ParseError::Key { text: text.to_owned(), problem };
         let (namespace, name) = text.split_once('/').unwrap_or(("", text));
         if name.contains('/') {
-            return Err(ParseKeyError::TooManyParts { text: text.to_owned(), parts: text.split('/').count() });
+            return Err(invalid(format!(
+                "expected `namespace/name` or `name`, found {} parts",
+                text.split('/').count()
+            )));
         }
         if name.is_empty() {
-            return Err(ParseKeyError::NoName { text: text.to_owned() });
+            return Err(invalid("the name is empty".to_owned()));
         }
         Ok(Self::namespaced(namespace, name))
     }
@@ -169,18 +152,18 @@ impl FromStr for Key {
 
 /// As [`FromStr`].
 impl TryFrom<&str> for Key {
-    type Error = ParseKeyError;
+    type Error = ParseError;
 
-    fn try_from(text: &str) -> Result<Self, ParseKeyError> {
+    fn try_from(text: &str) -> Result<Self, ParseError> {
         text.parse()
     }
 }
 
 /// As [`FromStr`].
 impl TryFrom<String> for Key {
-    type Error = ParseKeyError;
+    type Error = ParseError;
 
-    fn try_from(text: String) -> Result<Self, ParseKeyError> {
+    fn try_from(text: String) -> Result<Self, ParseError> {
         text.parse()
     }
 }

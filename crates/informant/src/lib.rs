@@ -90,14 +90,13 @@
 //!
 //! A handler receives, for each object, an add, then updates with the old and the new state, then a delete, in the order in which the server made these changes. A handler that joins
 //! late first receives an add for each object in the cache. Each handler has its own buffer and its own task, so a slow or panicking handler
-//! does not delay others. There are four ways to receive events:
+//! does not delay others. There are three ways to receive events:
 //!
 //! | way | use it for |
 //! | --- | --- |
-//! | [`subscribe().on_add(…).register()`](informer::Callbacks) | a closure for each type of event, synchronous or `async` |
-//! | [`subscribe().on_event(…).register()`](informer::Subscribe::on_event) | one closure for all events, with state of its own that needs no lock |
-//! | [`EventHandler`] | a type of your own that implements the callbacks |
-//! | [`EventStream`] | a loop of your own: `while let Some(event) = events.next().await` |
+//! | [`subscribe().on_add(…).register()`](informer::Subscribe#callbacks) | a closure for each type of event, synchronous or `async`; or one for all events ([`on_event`](informer::Subscribe::on_event)), with state of its own that needs no lock |
+//! | [`subscribe().handler(…)`](EventHandler) | a type of your own that implements the callbacks |
+//! | [`subscribe().stream()`](EventStream) | a loop of your own: `while let Some(event) = events.next().await` |
 //!
 //! ```
 //! # use informant::SharedInformerFactory;
@@ -283,7 +282,7 @@
 //!
 //! An object that cannot be decoded is [quarantined](SharedInformer::quarantined) and does not affect others. [`status`](SharedInformer::status) shows the
 //! state of an informer and of its handlers, [`metrics`] go to the recorder of the `metrics` crate that your program installs, and logs are `tracing` events. All errors of the
-//! crate convert into [`Error`].
+//! crate convert into [`Error`]; its [`report()`](Error::report) prints an error with its causes and what to do about it.
 //!
 //! # Testing
 //!
@@ -308,8 +307,7 @@
 //! - The shared processor hands each event to one listener for each [handler](subscribers). The listener buffers events and calls its handler, in a
 //!   task or thread of its own.
 //!
-//! [ARCHITECTURE.md](https://github.com/informant-rs/informant/blob/main/ARCHITECTURE.md) has the whole picture, with tasks and locks, and follows one
-//! event through it.
+//! `ARCHITECTURE.md` in the repository has the whole picture, with tasks and locks, and follows one event through it.
 //!
 //! # Modules
 //!
@@ -325,7 +323,7 @@
 //! | [`store`], [`index`] | the cache and its indexes |
 //! | [`subscribers`] | handlers, streams and registrations |
 //! | [`process_loop`] | a low-level loop that calls a function of yours with each change, in place of a cache and handlers |
-//! | [`error`] | one error type for all of the crate; errors printed with their causes |
+//! | [`error`] | the errors of informers, one type that all errors convert into, and errors printed with their causes |
 //! | [`metrics`] | names and descriptions of the metrics |
 //! | `kube_runtime` (feature `kube-runtime`) | informers as input of kube-runtime's controllers |
 //!
@@ -333,6 +331,9 @@
 //!
 //! The crate works with every Kubernetes version that `k8s-openapi` supports and selects none: enable one of that crate's version
 //! features, such as `latest`, in your own `Cargo.toml`.
+
+// docs.rs labels each item with the feature that it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod delta;
 pub mod error;
@@ -364,13 +365,13 @@ pub mod view;
 pub use error::{Error, Result};
 pub use event::{Deleted, Event, Origin};
 pub use factory::SharedInformerFactory;
-pub use informer::{InformerBuilder, SharedInformer, SyncError};
+pub use informer::{InformerBuilder, SharedInformer};
 pub use key::Key;
 pub use kube;
 pub use listwatch::{KubeSource, ListWatch};
 pub use object::{Cached, Lazy, Object, Uid};
 pub use store::{Index, Lister, Snapshot};
-pub use subscribers::{EventHandler, EventStream, Handler, Registration};
+pub use subscribers::{EventHandler, EventStream, Registration};
 pub use version::ResourceVersion;
 pub use view::{ClusterKey, View};
 

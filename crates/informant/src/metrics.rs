@@ -276,8 +276,8 @@ impl HandlerMetrics {
         self.seconds.record(took.as_secs_f64());
     }
 
-    pub(crate) fn count_panics(&self, count: u64) {
-        self.panics.increment(count);
+    pub(crate) fn count_panic(&self) {
+        self.panics.increment(1);
     }
 
     pub(crate) fn count_skipped_resync(&self) {

@@ -9,6 +9,8 @@
 
 use hashbrown::{Equivalent, HashTable};
 
+use derive_where::derive_where;
+
 use crate::{Key, key::KeyParts};
 
 /// The number of a slot.
@@ -31,6 +33,7 @@ impl<T: Keyed> Hashed for T {
 }
 
 /// Values in numbered slots, found by number or by hash.
+#[derive_where(Default)]
 pub(crate) struct Slots<T> {
     values: Vec<Option<T>>,
 
@@ -167,12 +170,6 @@ pub(crate) fn grown(room: usize, added: usize, size: usize) -> usize {
 
 fn value_at<T>(values: &[Option<T>], slot: Slot) -> &T {
     values[slot as usize].as_ref().expect("INV-S2")
-}
-
-impl<T> Default for Slots<T> {
-    fn default() -> Self {
-        Self { values: Vec::new(), free: Vec::new(), by_hash: HashTable::new() }
-    }
 }
 
 #[cfg(test)]

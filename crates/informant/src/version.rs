@@ -8,7 +8,7 @@ use smol_str::SmolStr;
 /// A resource version: opaque text, except that decimal numbers can be compared.
 ///
 /// Kubernetes 1.35 and later guarantee that the versions of one resource are growing decimal numbers. Versions with the same text are equal.
-/// [`compare`](Self::compare) finds the newer of two, and returns an error for a source whose versions are not numbers.
+/// [`compare`](Self::compare) finds the newer of two, and returns `None` for a source whose versions are not numbers.
 ///
 /// ```
 /// use std::cmp::Ordering;
@@ -16,21 +16,11 @@ use smol_str::SmolStr;
 ///
 /// let old = ResourceVersion::new("99");
 /// let new = ResourceVersion::new("100000000000000000000000000000");
-/// assert_eq!(old.compare(&new), Ok(Ordering::Less));
-/// assert!(old.compare(&ResourceVersion::new("v7")).is_err());
+/// assert_eq!(old.compare(&new), Some(Ordering::Less));
+/// assert_eq!(old.compare(&ResourceVersion::new("v7")), None);
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct ResourceVersion(SmolStr);
-
-/// Two versions cannot be compared, because one of them is not a decimal number.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("resource versions {left:?} and {right:?} cannot be compared: both must be decimals without leading zeros")]
-pub struct NotComparable {
-    /// The version on which `compare` was called.
-    pub left: ResourceVersion,
-    /// The version that was passed to `compare`.
-    pub right: ResourceVersion,
-}
 
 impl ResourceVersion {
     /// Makes a version from the text that the server sent. An empty text means that there is no version.
@@ -62,18 +52,12 @@ impl ResourceVersion {
         self.0.is_empty()
     }
 
-    /// Compares two versions: the greater one is newer.
-    ///
-    /// # Errors
-    ///
-    /// When one of them is not a decimal number without leading zeros. Numbers may have any length.
-    pub fn compare(&self, other: &Self) -> Result<Ordering, NotComparable> {
-        if self.is_decimal() && other.is_decimal() {
-            // Without leading zeros the longer number is the larger one.
-            Ok((self.0.len(), self.as_str()).cmp(&(other.0.len(), other.as_str())))
-        } else {
-            Err(NotComparable { left: self.clone(), right: other.clone() })
-        }
+    /// Compares two versions: the greater one is newer. `None` if one of them is not a decimal number without leading zeros; numbers may
+    /// have any length.
+    pub fn compare(&self, other: &Self) -> Option<Ordering> {
+        let are_numbers = self.is_decimal() && other.is_decimal();
+        // Without leading zeros the longer number is the larger one.
+        are_numbers.then(|| (self.0.len(), self.as_str()).cmp(&(other.0.len(), other.as_str())))
     }
 
     /// The number before this one; `None` for zero and for a version that is not a decimal number.
@@ -150,7 +134,7 @@ mod tests {
     use super::*;
 
     fn compare(left: &str, right: &str) -> Option<Ordering> {
-        ResourceVersion::new(left).compare(&ResourceVersion::new(right)).ok()
+        ResourceVersion::new(left).compare(&ResourceVersion::new(right))
     }
 
     #[test]
@@ -175,15 +159,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_decimal_has_no_order_and_the_error_names_both() {
+    fn what_is_not_a_decimal_has_no_order() {
         for odd in ["", "007", "v7", "1.5", "-1", "1 ", "१"] {
             assert_eq!(compare(odd, "1"), None, "{odd:?}");
             assert_eq!(compare("1", odd), None, "{odd:?}");
         }
-        let error = ResourceVersion::new("v7").compare(&"8".into()).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "resource versions \"v7\" and \"8\" cannot be compared: both must be decimals without leading zeros"
-        );
     }
 }

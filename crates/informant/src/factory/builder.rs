@@ -12,9 +12,11 @@ use super::{
 };
 use crate::{
     Object,
+    error::{ParseError, RequestError},
     informer::{AnyInformerBuilder, InformerBuilder},
-    listwatch::{KubeSource, ListWatchError, Quarantined, ScopeError, ServerHealth, StreamingSupport},
+    listwatch::{KubeSource, ListWatchError, Quarantined, ServerHealth, StreamingSupport},
     object::{FieldPath, OfKind},
+    store::LabelSelector,
 };
 
 /// Settings of a [`SharedInformerFactory`].
@@ -88,16 +90,22 @@ impl FactoryBuilder {
     /// # Errors
     ///
     /// If it is not a valid name of a namespace.
-    pub fn in_namespace(mut self, namespace: impl Into<String>) -> Result<Self, ScopeError> {
+    pub fn in_namespace(mut self, namespace: impl Into<String>) -> Result<Self, RequestError> {
         self.settings.scope.namespace = Some(KubeSource::check_namespace(namespace.into())?);
         Ok(self)
     }
 
     /// Limits all informers to objects whose labels match a selector, such as `app=web,tier!=cache`. A request can set another selector.
     /// Default: all objects.
-    pub fn with_labels(mut self, selector: impl fmt::Display) -> Self {
-        self.settings.scope.labels = selector.to_string();
-        self
+    ///
+    /// # Errors
+    ///
+    /// If it is not a label selector.
+    pub fn with_labels(mut self, selector: impl fmt::Display) -> Result<Self, ParseError> {
+        let labels = selector.to_string();
+        LabelSelector::check(&labels)?;
+        self.settings.scope.labels = labels;
+        Ok(self)
     }
 
     /// Limits all informers to objects whose fields match a selector, such as `metadata.name=web`. A request can set another selector.
@@ -137,9 +145,7 @@ impl FactoryBuilder {
 
     /// Makes [`synced`](SharedInformerFactory::synced) fail at once on permanent errors of a list: forbidden, unknown kind, no server at
     /// the address; see [`ListWatchError::is_transient`]. The informers continue to retry. Default: `synced` waits until all lists succeed.
-    ///
-    /// It does not apply to handlers: [`Registration::synced`](crate::Registration::synced) waits until the handler has received the initial
-    /// list, or the informer stops. So wait for the factory first.
+    /// The same holds for [`synced` of a handler](crate::Registration::synced).
     pub fn fail_fast(mut self) -> Self {
         self.settings.fails_fast = true;
         self

@@ -27,17 +27,15 @@ use self::{
     registry::{InformerKey, Registry},
 };
 use crate::{
-    Object, SharedInformer, informer,
-    informer::{AnyInformer, AnyInformerBuilder, InformerState, InformerStatus, Problem, StopErrors, SyncErrors},
+    Object, SharedInformer,
+    error::{RequestError, StopError, SyncError},
+    informer,
+    informer::{AnyInformer, AnyInformerBuilder, InformerState, InformerStatus, Problem},
     listwatch::{KubeSource, ReflectorSettings},
     object::OfKind,
 };
 
-pub use self::{
-    builder::FactoryBuilder,
-    discovery::DiscoveryError,
-    request::{InformerRequest, RequestError},
-};
+pub use self::{builder::FactoryBuilder, request::InformerRequest};
 
 /// Keeps one [`SharedInformer`] for each kind, scope and object type, and returns it to every caller that asks for it.
 ///
@@ -147,7 +145,7 @@ impl SharedInformerFactory {
     /// # Errors
     ///
     /// If the server has no such kind, or a discovery request fails.
-    pub async fn discover<O: Object>(&self, group: &str, kind: &str) -> Result<InformerRequest<'_, O>, DiscoveryError> {
+    pub async fn discover<O: Object>(&self, group: &str, kind: &str) -> Result<InformerRequest<'_, O>, RequestError> {
         let (resource, capabilities) = discovery::find(&self.shared.client, group, kind).await?;
         Ok(self.request_dynamic(&resource).scoped(&capabilities.scope))
     }
@@ -166,9 +164,9 @@ impl SharedInformerFactory {
     }
 
     /// Returns the informers to wait for: they were started, and the user has not stopped them. Fails if the factory was stopped.
-    fn informers_to_await(&self) -> Result<Vec<AnyInformer>, SyncErrors> {
+    fn informers_to_await(&self) -> Result<Vec<AnyInformer>, SyncError> {
         if self.is_stopped() {
-            return Err(SyncErrors::stopped());
+            return Err(SyncError::FactoryStopped);
         }
         let is_new = |informer: &AnyInformer| informer.state() == InformerState::New;
         let (unstarted, started): (Vec<_>, Vec<_>) = self.informers().into_iter().partition(is_new);
@@ -183,14 +181,19 @@ impl SharedInformerFactory {
 
     /// Returns the informers that the user has not stopped. Removes the stopped informers from the registry.
     fn informers(&self) -> Vec<AnyInformer> {
-        let (informers, ended) = {
-            let mut registry = self.shared.registry.lock();
-            let ended = registry.remove_stopped();
-            (registry.informers(), ended)
-        };
+        self.remove_stopped();
+        self.shared.registry.lock().informers()
+    }
+
+    /// Removes the stopped informers from the registry, so that their caches are freed.
+    fn remove_stopped(&self) {
+        let registry = self.shared.registry.lock();
+        let (stopped, keeps_status) = (registry.stopped(), registry.is_stopped());
+        drop(registry);
+        let last = if keeps_status { stopped.iter().map(AnyInformer::status).collect() } else { Vec::new() };
+        let removed = self.shared.registry.lock().remove(&stopped, last);
         // Dropped after the lock is released, because this may drop whole caches.
-        drop(ended);
-        informers
+        drop(removed);
     }
 
     /// The client, for requests of your own.
@@ -218,9 +221,20 @@ impl SharedInformerFactory {
     /// If one of them stops before that, or the factory was stopped. If the factory [fails fast](FactoryBuilder::fail_fast), also on the
     /// first permanent error of a list; the error names each such informer and the cause.
     #[doc(alias("wait_for_sync", "has_synced", "wait_until_ready"))]
-    pub fn synced(&self) -> impl Future<Output = Result<(), SyncErrors>> + Send + use<> {
+    pub fn synced(&self) -> impl Future<Output = Result<(), SyncError>> + Send + use<> {
         let informers = self.informers_to_await();
         async move { informer::synced(&informers?, None).await }
+    }
+
+    /// As [`synced`](Self::synced), but an informer that cannot sync for a reason that retrying cannot fix, such as a missing permission, does
+    /// not keep it waiting: it waits for all others. They can be used, whatever this returns.
+    ///
+    /// # Errors
+    ///
+    /// The reason of each informer that cannot sync; it goes on trying. Also if an informer stops, or the factory was stopped.
+    pub fn settled(&self) -> impl Future<Output = Result<(), SyncError>> + Send + use<> {
+        let informers = self.informers_to_await();
+        async move { informer::settled(&informers?).await }
     }
 
     /// As [`synced`](Self::synced), but waits no longer than this.
@@ -228,22 +242,25 @@ impl SharedInformerFactory {
     /// # Errors
     ///
     /// Those of `synced`; and if an informer is not synced in time. The error then contains the last failure of each such informer.
-    pub fn synced_within(&self, within: Duration) -> impl Future<Output = Result<(), SyncErrors>> + Send + use<> {
+    pub fn synced_within(&self, within: Duration) -> impl Future<Output = Result<(), SyncError>> + Send + use<> {
         let informers = self.informers_to_await();
         async move { informer::synced(&informers?, Some(within)).await }
     }
 
-    /// The status of each informer that was not stopped, sorted by name.
+    /// The status of each informer, sorted by name, except for those that were stopped with [their own `stop`](SharedInformer::stop). After
+    /// [`stop`](Self::stop) of the factory, it shows which informers are still stopping, and the last status of those that have stopped.
     pub fn status(&self) -> Vec<InformerStatus> {
-        let mut status: Vec<_> = self.informers().iter().map(AnyInformer::status).collect();
+        self.remove_stopped();
+        let (informers, mut status) = self.shared.registry.lock().reported();
+        status.extend(informers.iter().map(AnyInformer::status));
         status.sort_by(|one, other| one.name.cmp(&other.name));
         status
     }
 
     /// The informers whose caches may lag behind the server, and why; empty if there are none. For health checks.
     ///
-    /// It is also empty after the factory was stopped: a health check that must fail then also checks [`is_stopped`](Self::is_stopped). Quarantined objects
-    /// are no problem of an informer; [`status`](Self::status) counts them.
+    /// After [`stop`](Self::stop) it names each informer as stopped. Quarantined objects are no problem of an informer; [`status`](Self::status)
+    /// counts them.
     pub fn problems(&self) -> Vec<Problem> {
         self.status().iter().filter_map(InformerStatus::problem).collect()
     }
@@ -257,7 +274,7 @@ impl SharedInformerFactory {
     /// If called in a callback of one of the informers: the callback would wait for itself. Also if called in a callback for which a callback of
     /// one of the informers waits; see [`SharedInformer::stop`]. The call does not wait then; the informers stop.
     #[doc(alias = "shutdown")]
-    pub async fn stop(&self) -> Result<(), StopErrors> {
+    pub async fn stop(&self) -> Result<(), StopError> {
         self.stop_all(None).await
     }
 
@@ -266,15 +283,14 @@ impl SharedInformerFactory {
     /// # Errors
     ///
     /// As for `stop`; and if callbacks have not returned by then, with the names of their handlers. Another call waits for them again.
-    pub async fn stop_within(&self, within: Duration) -> Result<(), StopErrors> {
+    pub async fn stop_within(&self, within: Duration) -> Result<(), StopError> {
         self.stop_all(Some(within)).await
     }
 
-    async fn stop_all(&self, within: Option<Duration>) -> Result<(), StopErrors> {
+    async fn stop_all(&self, within: Option<Duration>) -> Result<(), StopError> {
         let informers = self.shared.registry.lock().stop();
         let stopped = informer::stop(&informers, within).await;
-        let ended = self.shared.registry.lock().remove_stopped();
-        drop(ended);
+        self.remove_stopped();
         stopped
     }
 
@@ -290,10 +306,10 @@ impl SharedInformerFactory {
         source: KubeSource,
         make_settings: fn(KubeSource) -> ReflectorSettings,
     ) -> AnyInformer {
+        self.remove_stopped();
         let mut registry = self.shared.registry.lock();
-        let (ended, found, streaming) = (registry.remove_stopped(), registry.find(key), registry.streaming(&key.kind));
+        let (found, streaming) = (registry.find(key), registry.streaming(&key.kind));
         drop(registry);
-        drop(ended);
         if let Some(found) = found {
             return found;
         }

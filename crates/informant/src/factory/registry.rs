@@ -1,13 +1,13 @@
 //! The informers of a factory, and the rules by which requests share them. Plain data: the factory has the lock.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use hashbrown::{HashMap, HashSet};
 use kube::core::ApiResource;
 
 use super::object_type::ObjectType;
 use crate::{
-    informer::{AnyInformer, AnyInformerBuilder, InformerState},
+    informer::{AnyInformer, AnyInformerBuilder, InformerState, InformerStatus},
     listwatch::{StreamingSupport, scope_text},
 };
 
@@ -48,6 +48,8 @@ pub(super) struct Registry {
     streaming: HashMap<KindId, StreamingSupport>,
     /// Kinds for which the warning about two object types was logged.
     warned: HashSet<KindId>,
+    /// The last status of each informer that has ended since the factory was stopped, by its name.
+    ended: HashMap<Arc<str>, InformerStatus>,
     is_stopped: bool,
 }
 
@@ -92,23 +94,41 @@ impl Registry {
         self.informers.values().filter(|informer| !is_stopped_by_user(informer)).cloned().collect()
     }
 
+    /// Returns the informers to report, and the last status of those that are gone. Of a stopped factory these are all informers.
+    pub(super) fn reported(&self) -> (Vec<AnyInformer>, Vec<InformerStatus>) {
+        match self.is_stopped {
+            true => (
+                self.informers.values().chain(&self.leaving).cloned().collect(),
+                self.ended.values().cloned().collect(),
+            ),
+            false => (self.informers(), Vec::new()),
+        }
+    }
+
     /// Closes the registry and returns all informers that have to be stopped.
     pub(super) fn stop(&mut self) -> Vec<AnyInformer> {
         self.is_stopped = true;
         self.informers.values().chain(&self.leaving).cloned().collect()
     }
 
-    /// Removes informers that have stopped and returns them, because their caches must not be dropped under a lock. A crashed informer
-    /// stays until its key is requested again, so that `status` and `problems` show it.
+    /// Returns the informers that have stopped and are to be removed. A crashed informer stays until its key is requested again, so that
+    /// `status` and `problems` show it.
+    pub(super) fn stopped(&self) -> Vec<AnyInformer> {
+        let has_stopped = |informer: &&AnyInformer| informer.state() == InformerState::Stopped;
+        let is_over = |informer: &&AnyInformer| is_stopped_by_user(informer) || self.is_stopped;
+        self.informers.values().filter(is_over).chain(&self.leaving).filter(has_stopped).cloned().collect()
+    }
+
+    /// Removes informers that have stopped, and keeps their last status if the factory was stopped. Returns them, because their caches must not
+    /// be dropped under a lock.
     #[must_use]
-    pub(super) fn remove_stopped(&mut self) -> Vec<AnyInformer> {
-        let has_stopped = |informer: &AnyInformer| informer.state() == InformerState::Stopped;
-        let is_over =
-            |informer: &AnyInformer| has_stopped(informer) && (is_stopped_by_user(informer) || self.is_stopped);
-        let mut ended: Vec<_> =
+    pub(super) fn remove(&mut self, stopped: &[AnyInformer], last: Vec<InformerStatus>) -> Vec<AnyInformer> {
+        let is_over = |informer: &AnyInformer| stopped.iter().any(|other| other.is_same(informer));
+        let mut removed: Vec<_> =
             self.informers.extract_if(|_, informer| is_over(informer)).map(|(_, one)| one).collect();
-        ended.extend(self.leaving.extract_if(.., |informer| has_stopped(informer)));
-        ended
+        removed.extend(self.leaving.extract_if(.., |informer| is_over(informer)));
+        self.ended.extend(last.into_iter().map(|status| (Arc::clone(&status.name), status)));
+        removed
     }
 
     /// Returns the shared record of whether the server refused to list the kind as a stream; all informers of the kind share it.
@@ -199,6 +219,11 @@ mod tests {
         informer
     }
 
+    fn remove_stopped(registry: &mut Registry) -> usize {
+        let stopped = registry.stopped();
+        registry.remove(&stopped, Vec::new()).len()
+    }
+
     #[tokio::test]
     async fn a_crashed_informer_is_listed_and_a_stopped_one_is_not() {
         let mut registry = Registry::default();
@@ -215,7 +240,7 @@ mod tests {
             names
         };
         assert_eq!(shown(&registry), ["crashed", "unstarted"]);
-        assert_eq!(registry.remove_stopped().len(), 1, "the stopped informer is removed");
+        assert_eq!(remove_stopped(&mut registry), 1, "the stopped informer is removed");
         assert_eq!(shown(&registry), ["crashed", "unstarted"]);
         let problem = registry
             .informers()
@@ -224,6 +249,6 @@ mod tests {
         assert_eq!(problem.unwrap().to_string(), "informer crashed has stopped: panicked: boom");
 
         assert_eq!(registry.stop().len(), 2);
-        assert_eq!(registry.remove_stopped().len(), 1, "after the end, all stopped informers are removed");
+        assert_eq!(remove_stopped(&mut registry), 1, "after the end, all stopped informers are removed");
     }
 }

@@ -11,10 +11,12 @@ use super::{
 };
 use crate::{
     Object, SharedInformer, View,
+    error::RequestError,
     informer::AnyInformer,
-    listwatch::{KubeSource, Reflector, ReflectorSettings, ScopeError},
+    listwatch::{KubeSource, Reflector, ReflectorSettings},
     object::OfKind,
-    view::{AnyView, ViewError},
+    store::LabelSelector,
+    view::AnyView,
 };
 
 /// A request for an informer with a kind, an object type and a scope; from [`SharedInformerFactory::request`].
@@ -65,28 +67,6 @@ enum Namespaces {
     These(BTreeSet<String>),
 }
 
-/// Why a request for an informer is invalid.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RequestError {
-    /// The scope is invalid.
-    #[error(transparent)]
-    Scope(#[from] ScopeError),
-    /// `informer` was called for an empty set of namespaces, or for several.
-    #[error(
-        "an informer of {resource} covers one namespace, but the request names {namespaces}; call `view` for several"
-    )]
-    NotOneNamespace {
-        /// The requested resource.
-        resource: String,
-        /// How many namespaces.
-        namespaces: usize,
-    },
-    /// The informers cannot form a view.
-    #[error(transparent)]
-    View(#[from] ViewError),
-}
-
 impl<'a, O: OfKind> InformerRequest<'a, O> {
     pub(super) fn of_kind(factory: &'a SharedInformerFactory) -> Self {
         let source = KubeSource::of_kind::<O::Kind>(factory.shared.client.clone());
@@ -133,7 +113,8 @@ impl<'a, O: Object> InformerRequest<'a, O> {
         self
     }
 
-    /// Requests only objects whose labels match: `app=web,tier!=cache`, or a `kube::core::Selector`. Default: the factory's setting.
+    /// Requests only objects whose labels match: `app=web,tier!=cache`, or a `kube::core::Selector`. [`informer`](Self::informer) and
+    /// [`view`](Self::view) check the text. Default: the factory's setting.
     pub fn with_labels(mut self, selector: impl fmt::Display) -> Self {
         self.request.scope.labels = selector.to_string();
         self
@@ -150,7 +131,8 @@ impl<'a, O: Object> InformerRequest<'a, O> {
     ///
     /// # Errors
     ///
-    /// If the request names several namespaces, an invalid namespace, or any namespace for a kind that is not namespaced.
+    /// If the label selector is invalid, or if the request names several namespaces, an invalid namespace, or any namespace for a kind that is
+    /// not namespaced.
     pub fn informer(self) -> Result<SharedInformer<O>, RequestError> {
         self.request.informer().map(SharedInformer::from_any)
     }
@@ -159,7 +141,7 @@ impl<'a, O: Object> InformerRequest<'a, O> {
     ///
     /// # Errors
     ///
-    /// If the set of namespaces is empty or has an invalid one, or if the kind is not namespaced.
+    /// If the label selector is invalid, if the set of namespaces is empty or has an invalid one, or if the kind is not namespaced.
     pub fn view(self) -> Result<View<O>, RequestError> {
         self.request.view().map(View::from_any)
     }
@@ -187,6 +169,7 @@ impl<'a> AnyRequest<'a> {
     }
 
     fn informer(&self) -> Result<AnyInformer, RequestError> {
+        LabelSelector::check(&self.scope.labels)?;
         match &self.namespaces {
             Namespaces::Default => Ok(self.of_default_scope()),
             Namespaces::All => Ok(self.find_or_create(self.source.clone(), None)),
@@ -202,10 +185,11 @@ impl<'a> AnyRequest<'a> {
 
     fn view(&self) -> Result<AnyView, RequestError> {
         let Namespaces::These(namespaces) = &self.namespaces else { return Ok(self.informer()?.into()) };
+        LabelSelector::check(&self.scope.labels)?;
         // All namespaces are checked before any informer is created.
         namespaces.iter().try_for_each(|namespace| self.source.clone().in_namespace(namespace.clone()).map(drop))?;
         let members = namespaces.iter().map(|namespace| self.find_or_create_in(namespace));
-        Ok(AnyView::of_namespaces(members.collect::<Result<Vec<_>, _>>()?)?)
+        AnyView::of_namespaces(members.collect::<Result<Vec<_>, _>>()?)
     }
 
     /// Returns the informer in the factory's namespace. If the factory has none, or objects of the kind are not namespaced, returns the informer of

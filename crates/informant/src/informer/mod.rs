@@ -10,8 +10,5 @@ mod audit; // compares the cache with the source from time to time
 mod handle; // the part that users hold
 mod pipeline; // the part that runs; begin with its `apply_loop`
 
-pub use self::handle::{
-    AddHandlerError, AlreadyStarted, Callbacks, EventCallback, InformerBuilder, InformerState, InformerStatus, Problem,
-    ScopeMismatch, SharedInformer, StopError, StopErrors, Subscribe, SyncError, SyncErrors, WaitError, WaitTarget,
-};
-pub(crate) use self::handle::{AnyInformer, AnyInformerBuilder, SubscribeOptions, Written, stop, synced};
+pub(crate) use self::handle::{AnyInformer, AnyInformerBuilder, settled, stop, synced};
+pub use self::handle::{InformerBuilder, InformerState, InformerStatus, Problem, SharedInformer, Subscribe};

@@ -12,7 +12,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use futures_util::{Stream, StreamExt, stream, stream::BoxStream};
+use futures_util::{Stream, StreamExt, stream};
 use kube::{
     Resource,
     runtime::{
@@ -23,10 +23,7 @@ use kube::{
 };
 
 use super::Shared;
-use crate::{
-    Cached, Event, Key, View,
-    informer::{AddHandlerError, Subscribe},
-};
+use crate::{Cached, Event, EventStream, Key, error::RequestError, informer::Subscribe};
 
 /// Events of an informer as kube-runtime's `watcher` returns them; from [`Subscribe::watcher`].
 ///
@@ -37,7 +34,7 @@ use crate::{
 /// | --- | --- |
 /// | the initial list, when it is complete | `Init`, then `InitApply` for each object in the order of their keys, then `InitDone` |
 /// | [`Added`](Event::Added), [`Updated`](Event::Updated) | `Apply` with the new state |
-/// | [`Resynced`](Event::Resynced) | `Apply` with the unchanged state, so that a resync triggers reconciliation; [`never_resync`](Subscribe::never_resync) turns it off |
+/// | [`Resynced`](Event::Resynced) | `Apply` with the unchanged state, so that a resync triggers reconciliation; [`resync_every`](Subscribe::resync_every) with a period of zero turns it off |
 /// | [`Deleted`](Event::Deleted), observed or missed | `Delete` with the last known state |
 ///
 /// - `Init` comes once. After a relist, the informer compares the new list with its cache and sends only the differences: an object that was
@@ -46,7 +43,7 @@ use crate::{
 /// - The stream ends when the informer stops. If it stops before the initial list is complete, the stream ends without an event.
 #[must_use = "a watcher does nothing unless it is polled"]
 pub struct Watcher<O> {
-    events: BoxStream<'static, Event<O>>,
+    events: EventStream<O>,
     rules: EventTranslator<O>,
 }
 
@@ -61,33 +58,21 @@ struct EventTranslator<O> {
 }
 
 impl<O: 'static> Subscribe<'_, O> {
-    /// Registers a stream of kube-runtime's watcher events. Needs the feature `kube-runtime`; see
-    /// [`informant::kube_runtime`](crate::kube_runtime) for examples.
-    ///
-    /// # Errors
-    ///
-    /// If the informer has stopped, or if called in one of its index functions.
-    pub fn watcher(self) -> Result<Watcher<O>, AddHandlerError> {
-        Ok(Watcher::new(self.stream()?.boxed()))
-    }
-}
-
-impl<O: 'static> Subscribe<'_, O, View<O>> {
-    /// Registers a stream of kube-runtime's watcher events of all members. Needs the feature `kube-runtime`; see
+    /// Registers a stream of kube-runtime's watcher events, in place of callbacks. Needs the feature `kube-runtime`; see
     /// [`informant::kube_runtime`](crate::kube_runtime) for examples.
     ///
     /// Views of several clusters have no such method: kube-runtime's stores cannot hold two objects with the same namespace and name.
     ///
     /// # Errors
     ///
-    /// If a member has stopped, or if called in one of its index functions.
-    pub fn watcher(self) -> Result<Watcher<O>, AddHandlerError> {
-        Ok(Watcher::new(self.stream()?.boxed()))
+    /// If the informer or a member of the view has stopped, or if called in one of its index functions.
+    pub fn watcher(self) -> Result<Watcher<O>, RequestError> {
+        Ok(Watcher::new(self.stream()?))
     }
 }
 
 impl<O: 'static> Watcher<O> {
-    fn new(events: BoxStream<'static, Event<O>>) -> Self {
+    fn new(events: EventStream<O>) -> Self {
         Self { events, rules: EventTranslator::default() }
     }
 

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     Cached, Key, Object,
+    known::KnownObjects,
     object::{DecodeError, Erased, IDENTITY, Identity, Outline, Provenance, RawObject, Scanner},
     panics,
 };
@@ -48,6 +49,10 @@ struct ObjectMaker {
     types: Option<TypeMeta>,
     transform: Option<Transform>,
     stamp: Stamp,
+    /// The consumer's cache, if it is known.
+    known: Option<Arc<dyn KnownObjects<Erased>>>,
+    /// True if a cached object may be reused.
+    reuses: bool,
     /// The number of objects that were reused from the cache.
     reused: usize,
     pace: DecodingPace,
@@ -64,9 +69,6 @@ struct Stamp {
 
 /// The object of an item, or its entry in the quarantine.
 pub(super) type DecodeResult = Result<Cached<Erased>, Box<Quarantined>>;
-
-/// Finds the object that is cached under a key.
-pub(super) type Known<'a> = &'a dyn Fn(&Key) -> Option<Cached<Erased>>;
 
 /// Decodes an object of type `O`.
 pub(super) fn decode_as<O: Object>(raw: &RawObject<'_>) -> Result<AnyObject, DecodeError> {
@@ -118,19 +120,27 @@ impl Decoder {
         types: Option<TypeMeta>,
         transform: Option<Transform>,
         cluster: Option<Arc<str>>,
+        known: Option<Arc<dyn KnownObjects<Erased>>>,
     ) -> Self {
         let stamp = Stamp { cluster, history: 0, last: None };
         let pace = DecodingPace::default();
-        Self { scanner, limit, objects: ObjectMaker { decode, types, transform, stamp, reused: 0, pace } }
+        let objects = ObjectMaker { decode, types, transform, stamp, known, reuses: false, reused: 0, pace };
+        Self { scanner, limit, objects }
     }
 
-    /// Returns the number of objects that were reused from the cache since the last [`reset_reused`](Self::reset_reused).
+    /// Begins a list or a watch. `may_reuse` is true if an item is not decoded again whose state is cached. Each event of a watch has a new state.
+    pub(super) fn begin(&mut self, may_reuse: bool) {
+        (self.objects.reuses, self.objects.reused) = (may_reuse, 0);
+    }
+
+    /// Returns the number of objects of the last list that were reused from the cache.
     pub(super) fn reused(&self) -> usize {
         self.objects.reused
     }
 
-    pub(super) fn reset_reused(&mut self) {
-        self.objects.reused = 0;
+    /// Returns the cached object of a key, if the cache is known.
+    pub(super) fn cached(&self, key: &Key) -> Option<Cached<Erased>> {
+        self.objects.known.as_ref()?.get(key)
     }
 
     /// Ends a group of objects, which was begun at this time. Logs a warning, at most once a minute, if decoding them was slow.
@@ -170,17 +180,17 @@ impl Decoder {
     }
 
     /// Decodes an item, or reuses the cached object if it is the same state.
-    pub(super) fn decode_item(&mut self, item: Item<Erased>, known: Known<'_>) -> DecodeResult {
+    pub(super) fn decode_item(&mut self, item: Item<Erased>) -> DecodeResult {
         match item.into_content() {
             ItemContent::Json(json) if json.len() > self.limit => Err(self.refuse_large(&Outline::of(&json, IDENTITY))),
-            ItemContent::Json(json) => self.decode_json(&json, known),
-            ItemContent::Decoded(object) => self.objects.make_from_decoded(object, known),
+            ItemContent::Json(json) => self.decode_json(&json),
+            ItemContent::Decoded(object) => self.objects.make_from_decoded(object),
         }
     }
 
-    pub(super) fn decode_json(&mut self, json: &[u8], known: Known<'_>) -> DecodeResult {
+    pub(super) fn decode_json(&mut self, json: &[u8]) -> DecodeResult {
         match self.scanner.scan(json) {
-            Ok(raw) => self.objects.make_from_raw(raw, known, json),
+            Ok(raw) => self.objects.make_from_raw(raw, json),
             Err(error) => Err(Box::new(Quarantined::new(error, None, Some(json)))),
         }
     }
@@ -200,28 +210,27 @@ impl Decoder {
     }
 
     /// Decodes the item at the start of the bytes, and returns its length; `None` if it is incomplete or invalid.
-    pub(super) fn decode_first(&mut self, json: &[u8], known: Known<'_>) -> Option<(DecodeResult, usize)> {
-        self.decode_first_before(json, known, |_| true)
+    pub(super) fn decode_first(&mut self, json: &[u8]) -> Option<(DecodeResult, usize)> {
+        self.decode_first_before(json, |_| true)
     }
 
     /// As [`decode_first`](Self::decode_first), but returns `None` if `is_valid_rest` returns false for the bytes after the item.
     pub(super) fn decode_first_before(
         &mut self,
         json: &[u8],
-        known: Known<'_>,
         is_valid_rest: impl FnOnce(&[u8]) -> bool,
     ) -> Option<(DecodeResult, usize)> {
         let (raw, length) = self.scanner.scan_first(json).ok()?;
         let (item, rest) = json.split_at(length);
-        is_valid_rest(rest).then(|| (self.objects.make_from_raw(raw, known, item), length))
+        is_valid_rest(rest).then(|| (self.objects.make_from_raw(raw, item), length))
     }
 }
 
 impl ObjectMaker {
     /// Makes an object of an item that the scanner has read.
-    fn make_from_raw(&mut self, raw: RawObject<'_>, known: Known<'_>, json: &[u8]) -> DecodeResult {
+    fn make_from_raw(&mut self, raw: RawObject<'_>, json: &[u8]) -> DecodeResult {
         self.pace.note_object();
-        if let Some(same) = self.reuse(raw.identity(), known, || raw.digest()) {
+        if let Some(same) = self.reuse(raw.identity(), || raw.digest()) {
             return Ok(same);
         }
         // If the user's `Object::decode` panics, the object is quarantined.
@@ -248,9 +257,9 @@ impl ObjectMaker {
     }
 
     /// Makes an object of an item that the source has decoded.
-    fn make_from_decoded(&mut self, mut object: Cached<Erased>, known: Known<'_>) -> DecodeResult {
+    fn make_from_decoded(&mut self, mut object: Cached<Erased>) -> DecodeResult {
         self.pace.note_object();
-        if let Some(same) = self.reuse(object.identity(), known, || object.digest()) {
+        if let Some(same) = self.reuse(object.identity(), || object.digest()) {
             return Ok(same);
         }
         object.change_provenance(|provenance| self.stamp.put_on(provenance));
@@ -258,13 +267,14 @@ impl ObjectMaker {
     }
 
     /// Returns the cached object if it is in this state.
-    fn reuse(&mut self, identity: &Identity, known: Known<'_>, digest: impl FnOnce() -> u64) -> Option<Cached<Erased>> {
-        let same = known(&identity.key).filter(|known| known.has_state(identity, self.stamp.history, digest))?;
+    fn reuse(&mut self, identity: &Identity, digest: impl FnOnce() -> u64) -> Option<Cached<Erased>> {
+        let known = self.known.as_ref().filter(|_| self.reuses)?;
+        let same = known.get(&identity.key).filter(|known| known.has_state(identity, self.stamp.history, digest))?;
         self.reused += 1;
         Some(same)
     }
 
-    /// Runs the transform on an object. If it fails, the object is dropped as a [`Cached`], which catches a panic of its destructor.
+    /// Runs the transform on an object.
     fn transform(&mut self, mut object: Cached<Erased>, json: Option<&[u8]>) -> DecodeResult {
         let Some(transform) = &self.transform else { return Ok(object) };
         let begun = self.pace.measures_transform().then(Instant::now);

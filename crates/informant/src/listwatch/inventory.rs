@@ -97,9 +97,14 @@ impl Inventory {
     }
 
     /// Looks up the newest state of an object; `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// If the request fails, or its answer has no version: then it proves nothing.
     pub(crate) async fn look_up(&mut self, key: &Key) -> Result<Option<Identity>, SourceError> {
         let request = LookupRequest { key: Some(key.clone()), ..LookupRequest::default() };
-        let found = look_up(&*self.source, request).await?.and_then(|answer| answer.object);
+        let answer = look_up(&*self.source, request).await?.filter(|answer| !answer.version.is_empty());
+        let found = answer.ok_or(SourceError::NoVersion)?.object;
         let unreadable = || SourceError::other("the object has no readable key, uid and version");
         let found = found.map(|item| self.identify(&item).ok_or_else(unreadable)).transpose()?;
         Ok(found.filter(|found| found.key == *key))

@@ -9,7 +9,8 @@ use std::{error::Error, fmt::Display, sync::Arc, time::Duration};
 use serde::{Serialize, Serializer};
 use tokio::time::Instant;
 
-use super::{Chain, ListWatchError};
+use super::ListWatchError;
+use crate::error::Chain;
 
 /// Returns seconds with three decimals.
 pub(crate) fn seconds(duration: Duration) -> f64 {
@@ -40,7 +41,7 @@ pub(super) fn delay<S: Serializer>(until: &Instant, serializer: S) -> Result<S::
     serializer.serialize_f64(seconds(until.saturating_duration_since(Instant::now())))
 }
 
-pub(super) fn error<S: Serializer>(error: &Arc<ListWatchError>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn error<S: Serializer>(error: &Arc<impl Error + 'static>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&error_line(&**error))
 }
 

@@ -46,7 +46,6 @@
 mod any_source; // a source without its object type
 mod decoder; // items become objects
 mod destination; // where a reflector sends its changes
-mod error; // errors of lists and watches
 pub mod frames; // cuts responses into items and lines
 mod health; // what reflectors of one client know of the server
 mod inventory; // which objects a source has, without their content
@@ -59,22 +58,21 @@ mod scripted; // `ScriptedSource`, a source for tests
 mod source; // `ListWatch`, the trait of sources
 mod witness; // asks a source whether it still has an event
 
+pub use crate::error::list_watch::{ListWatchError, Operation, SourceError};
 pub(crate) use any_source::KubeSelection;
 pub use decoder::TransformResult;
 pub(crate) use decoder::{Transform, transform_of};
 pub use destination::Destination;
-pub(crate) use error::{Chain, advice_of, causes, text_of};
-pub use error::{ListWatchError, Operation, SourceError};
 pub(crate) use health::SUSPICIOUS;
-pub use health::ServerHealth;
-pub(crate) use inventory::Inventory;
-pub use kube_api::{KubeSource, ScopeError};
+pub use health::{ServerHealth, StreamingSupport};
+pub(crate) use inventory::{Inventory, InventoryPage};
+pub use kube_api::KubeSource;
 pub(crate) use kube_api::{kind_name, scope_text};
 pub use quarantine::Quarantined;
 pub use reflector::{Activity, PendingRequest, Reflector, ReflectorBuilder, ReflectorHandle, ReflectorStatus};
 pub(crate) use reflector::{Callback, ReflectorSettings};
+pub use rules::delays::Backoff;
 pub(crate) use rules::delays::Delays;
-pub use rules::{delays::Backoff, streaming::StreamingSupport};
 pub use scripted::{LiveObject, ScriptedList, ScriptedSource, ScriptedWatch, SourceHandle};
 pub use source::{
     Item, ListPiece, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, Served, SourceEvent, WatchPiece,

@@ -17,30 +17,35 @@ use bytes::Bytes;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use tracing::error;
 
+use super::json;
 use crate::{
     Key, ResourceVersion, Uid,
     object::{DecodeError, Identity},
-    panics,
 };
 
 /// An object that exists on the server but could not be decoded or transformed, or is above the size limit.
-#[derive(Clone)]
+///
+/// Its JSON has the key, uid, version, error and age in seconds, without the bytes of the object.
+#[derive(Clone, serde::Serialize)]
 #[non_exhaustive]
 pub struct Quarantined {
     /// The key; `None` if it could not be read.
     pub key: Option<Key>,
     /// The uid; empty if it could not be read.
+    #[serde(serialize_with = "json::text")]
     pub uid: Uid,
     /// The version; empty if it could not be read.
     pub version: ResourceVersion,
     /// Why the object could not be decoded or transformed.
+    #[serde(serialize_with = "json::error")]
     pub error: Arc<DecodeError>,
     /// The bytes of the object, for diagnosis. `None` if the source delivered a decoded object, if the object is above the size limit, or if
     /// all quarantined objects together exceed 1 MiB.
+    #[serde(skip)]
     pub json: Option<Bytes>,
     /// When the reflector received the object.
+    #[serde(rename = "age_seconds", serialize_with = "json::age_of")]
     pub at: Instant,
 }
 
@@ -127,8 +132,8 @@ impl Quarantine {
     /// Quarantines an object. Returns true if its entry is new or changed.
     pub(super) fn add(&self, object: Quarantined) -> bool {
         self.has_keys.store(true, Ordering::Release);
-        let (is_news, displaced) = self.shared.lock().put(object);
-        drop_entry(displaced);
+        // The lock is released at the end of the statement, before the replaced entry is dropped: its error may come from a user's transform.
+        let (is_news, _displaced) = self.shared.lock().put(object);
         is_news
     }
 
@@ -144,7 +149,7 @@ impl Quarantine {
         }
         self.has_keys.store(!entries.by_key.is_empty(), Ordering::Release);
         drop(entries);
-        drop_entry(released);
+        drop(released);
     }
 
     /// Returns the version at which an object last left the quarantine. A consumer that has not reached this version does not have
@@ -166,9 +171,7 @@ impl Quarantine {
             Some(key) => old.by_key.get(key).is_none_or(|before| !before.is_same(object)),
             None => old.nameless.iter().all(|before| !before.is_same(object)),
         };
-        let news = listed.into_iter().filter(is_news).collect();
-        old.by_key.into_values().chain(old.nameless).for_each(|entry| drop_entry(Some(entry)));
-        news
+        listed.into_iter().filter(is_news).collect()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -203,9 +206,7 @@ impl Entries {
 
     /// Quarantines an object. Returns true if its entry is new or changed.
     pub(super) fn add(&mut self, object: Quarantined) -> bool {
-        let (is_news, displaced) = self.put(object);
-        drop_entry(displaced);
-        is_news
+        self.put(object).0
     }
 
     /// Quarantines an object. Returns whether its entry is new or changed, and the replaced entry.
@@ -240,13 +241,6 @@ impl Entries {
         }
         self.bytes += object.size();
     }
-}
-
-/// Drops an entry outside of the lock: its error may come from a user's transform, and the destructor of such an error is users' code.
-fn drop_entry(entry: Option<Quarantined>) {
-    panics::drop_catching(entry, |panic| {
-        error!(error = panic, "dropping the error of a quarantined object panicked; check the transform's error type");
-    });
 }
 
 impl fmt::Debug for Quarantined {

@@ -7,6 +7,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use derive_where::derive_where;
 use futures_util::{StreamExt, stream::BoxStream};
 use kube::core::TypeMeta;
 
@@ -166,6 +167,7 @@ pub struct LookupRequest {
 }
 
 /// The answer to a [`LookupRequest`].
+#[derive_where(Debug)]
 pub struct LookupAnswer<O> {
     /// The version at which the source was read.
     pub version: ResourceVersion,
@@ -195,6 +197,7 @@ pub enum WatchPiece<O> {
 
 /// An event of a watch.
 #[non_exhaustive]
+#[derive_where(Debug)]
 pub enum SourceEvent<O> {
     /// An object was created, or exists (in a streamed list).
     Added(Item<O>),
@@ -429,27 +432,6 @@ struct QuotedVersion<'a>(&'a ResourceVersion);
 impl fmt::Display for QuotedVersion<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() { f.write_str("\"\"") } else { self.0.fmt(f) }
-    }
-}
-
-impl<O> fmt::Debug for LookupAnswer<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LookupAnswer").field("version", &self.version).field("object", &self.object).finish()
-    }
-}
-
-impl<O> fmt::Debug for SourceEvent<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Added(item) => f.debug_tuple("Added").field(item).finish(),
-            Self::Modified(item) => f.debug_tuple("Modified").field(item).finish(),
-            Self::Deleted(item) => f.debug_tuple("Deleted").field(item).finish(),
-            Self::Bookmark { version, ends_initial_events } => f
-                .debug_struct("Bookmark")
-                .field("version", version)
-                .field("ends_initial_events", ends_initial_events)
-                .finish(),
-        }
     }
 }
 

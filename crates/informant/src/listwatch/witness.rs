@@ -25,7 +25,7 @@ pub(crate) struct Witness {
     pub(crate) newest: Anchor,
     pub(crate) second: Option<Anchor>,
     pub(crate) source: Arc<dyn DynSource>,
-    pub(crate) scanner: Mutex<Scanner>,
+    pub(crate) scanner: Arc<Mutex<Scanner>>,
     /// The number of history changes before the event.
     pub(crate) history: u64,
 }
@@ -41,7 +41,7 @@ pub(crate) struct HistoryAnswer {
 /// Whether a source has the history of a witness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It has the witness.
+    /// It has everything up to the version of the witness.
     Same,
     /// It has another event in place of the witness.
     Changed,
@@ -50,6 +50,10 @@ pub(crate) enum Verdict {
     Differs,
     /// It no longer has the version, or there is no witness.
     Unproven,
+    /// It does not support lookups.
+    Unsupported,
+    /// It refuses lookups.
+    Refused,
 }
 
 /// The answer to a lookup.
@@ -75,6 +79,13 @@ pub(crate) async fn look_up(
     timeout(LOOKUP_WITHIN, source.look_up(request)).await.map_err(|_| SourceError::Silent { after: LOOKUP_WITHIN })?
 }
 
+impl HistoryAnswer {
+    /// Creates the answer to a question without a witness.
+    pub(crate) fn unproven(newest: ResourceVersion) -> Self {
+        Self { newest, verdict: Verdict::Unproven }
+    }
+}
+
 impl Verdict {
     /// Compares an object that was found with the anchor.
     fn from_match(anchor: &Anchor, found: &ObservedState) -> Self {
@@ -98,11 +109,11 @@ impl Witness {
         let key = asked_first.map(|anchor| &anchor.identity.key);
         let Some(now) = self.look_up(key, ResourceVersion::default()).await? else { return Ok(None) };
         let verdict = match now.version.compare(self.version()) {
-            Ok(Ordering::Less) => Verdict::Changed,
-            Ok(Ordering::Equal | Ordering::Greater) | Err(_) if self.newest.is_deleted => {
+            Some(Ordering::Less) => Verdict::Changed,
+            Some(Ordering::Equal | Ordering::Greater) | None if self.newest.is_deleted => {
                 self.prove_delete(&now).await?
             }
-            Ok(Ordering::Equal | Ordering::Greater) | Err(_) => self.prove_write(&now).await?,
+            Some(Ordering::Equal | Ordering::Greater) | None => self.prove_write(&now).await?,
         };
         Ok(Some(HistoryAnswer { newest: now.version, verdict }))
     }
@@ -116,7 +127,7 @@ impl Witness {
             false => self.prove_at_version(newest).await?,
         };
         let is_older =
-            |second: &&Anchor| second.identity.version.compare(&newest.identity.version) == Ok(Ordering::Less);
+            |second: &&Anchor| second.identity.version.compare(&newest.identity.version) == Some(Ordering::Less);
         let Some(second) = self.second.as_ref().filter(is_older).filter(|_| proof == Verdict::Same) else {
             return Ok(proof);
         };
@@ -127,11 +138,9 @@ impl Witness {
         {
             return Ok(Verdict::from_match(second, &now));
         }
-        Ok(match self.prove_at_version(second).await? {
-            Verdict::Changed => Verdict::Changed,
-            // A compacted second anchor does not disprove the newest event.
-            Verdict::Same | Verdict::Differs | Verdict::Unproven => Verdict::Same,
-        })
+        // A compacted second anchor does not disprove the newest event.
+        let is_changed = self.prove_at_version(second).await? == Verdict::Changed;
+        Ok(if is_changed { Verdict::Changed } else { Verdict::Same })
     }
 
     /// Checks that the server has the newest event, which was a delete: the object exists at the version before it, and not at its version.

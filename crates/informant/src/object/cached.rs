@@ -16,20 +16,19 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
+use derive_where::derive_where;
 use kube::core::TypeMeta;
 use ref_cast::{RefCastCustom, ref_cast_custom};
-use tracing::error;
 
 use super::{DecodeError, Identity, Provenance, Uid, raw::served_as};
-use crate::{Key, ResourceVersion, panics};
+use crate::{Key, ResourceVersion};
 
 /// An object of the cache. Cheap to clone; all clones share one object.
 ///
 /// It dereferences to the object. Key, uid, version and type are read without decoding anything. `pod.clone()` clones the handle; for
 /// a copy of the object that can be changed, write `pod.object().clone()`.
 ///
-/// If the object's destructor panics, the panic is caught and logged: the last clone may be dropped anywhere, by an informer as well as by
-/// your code, and together with other objects.
+/// The last clone may be dropped anywhere, by an informer as well as by your code, so the object's destructor must not panic.
 ///
 /// ```
 /// use informant::{Cached, Key, object::Identity};
@@ -43,9 +42,10 @@ use crate::{Key, ResourceVersion, panics};
 /// ```
 #[derive(RefCastCustom)]
 #[repr(transparent)]
+#[derive_where(Clone)]
 pub struct Cached<O> {
     stored: Arc<Stored>,
-    /// Makes the handle invariant in `O`: a supertype of `O` has another `TypeId` (INV-C2). All types that hold objects do the same.
+    /// Makes the handle invariant in `O`: a supertype of `O` has another `TypeId` (INV-C1). All types that hold objects do the same.
     ///
     /// ```compile_fail,E0308
     /// use informant::{Cached, Key, object::Identity};
@@ -65,7 +65,7 @@ pub struct Cached<O> {
 }
 
 /// The object type inside the engine, which never reads objects. It has no values: reading the object of a `Cached<Erased>` is a
-/// bug, and panics (INV-C2).
+/// bug, and panics (INV-C1).
 pub(crate) enum Erased {}
 
 /// The data that all clones of a [`Cached`] share. The object is in a box of its own, so that the pointer to the data is thin.
@@ -74,10 +74,8 @@ struct Stored {
     provenance: Arc<Provenance>,
     /// A hash of the JSON that the object was decoded from; 0 if the source delivered it decoded.
     digest: u64,
-    /// INV-C1: `None` only after the destructor has taken it.
-    ///
-    /// INV-C2: the type of the object is the type parameter of every `Cached` that points to it, unless that parameter is [`Erased`].
-    object: Option<Box<dyn Any + Send + Sync>>,
+    /// INV-C1: the type of the object is the type parameter of every `Cached` that points to it, unless that parameter is [`Erased`].
+    object: Box<dyn Any + Send + Sync>,
 }
 
 impl<O: Send + Sync + 'static> Cached<O> {
@@ -118,8 +116,7 @@ impl<O: Send + Sync + 'static> Cached<O> {
 impl<O: 'static> Cached<O> {
     /// The object itself; the same as `&**cached`.
     pub fn object(&self) -> &O {
-        let object = self.stored.object.as_ref().expect("INV-C1");
-        object.downcast_ref().expect("INV-C2")
+        self.stored.object.downcast_ref().expect("INV-C1")
     }
 }
 
@@ -131,11 +128,11 @@ impl Cached<Erased> {
         digest: u64,
         object: Box<dyn Any + Send + Sync>,
     ) -> Self {
-        let stored = Stored { identity, provenance, digest, object: Some(object) };
+        let stored = Stored { identity, provenance, digest, object };
         Self { stored: Arc::new(stored), object_type: PhantomData }
     }
 
-    /// Gives the handle a type again, without a check: if the object is not an `O`, reading it panics (INV-C2).
+    /// Gives the handle a type again, without a check: if the object is not an `O`, reading it panics (INV-C1).
     pub(crate) fn typed<O>(self) -> Cached<O> {
         Cached { stored: self.stored, object_type: PhantomData }
     }
@@ -152,7 +149,7 @@ impl Cached<Erased> {
 
     /// Returns mutable access to the object; `None` if another handle shares it, or if it is not an `O`.
     pub(crate) fn object_mut<O: 'static>(&mut self) -> Option<&mut O> {
-        Arc::get_mut(&mut self.stored)?.object.as_mut()?.downcast_mut()
+        Arc::get_mut(&mut self.stored)?.object.downcast_mut()
     }
 }
 
@@ -284,33 +281,9 @@ impl<O: 'static> Deref for Cached<O> {
     }
 }
 
-impl<O> Clone for Cached<O> {
-    fn clone(&self) -> Self {
-        Self { stored: Arc::clone(&self.stored), object_type: PhantomData }
-    }
-}
-
 /// The handle holds an `O`, but in a box whose type does not have the traits `UnwindSafe` and `RefUnwindSafe`.
 impl<O: RefUnwindSafe> UnwindSafe for Cached<O> {}
 impl<O: RefUnwindSafe> RefUnwindSafe for Cached<O> {}
-
-impl Drop for Stored {
-    fn drop(&mut self) {
-        let Self { identity, provenance, digest: _, object } = self;
-        let clear = || *object = None;
-        panics::drop_in_place_catching(clear, |panic| {
-            let kind = Some(&*provenance.types().kind).filter(|kind| !kind.is_empty());
-            let cluster = provenance.cluster().map(|cluster| &**cluster);
-            error!(
-                kind,
-                cluster,
-                key = identity.key.as_str(),
-                error = panic,
-                "an object panicked while it was dropped"
-            );
-        });
-    }
-}
 
 impl<O> fmt::Debug for Cached<O> {
     /// Shows the identity of the object, not its content: that may be large, or secret.
@@ -322,24 +295,6 @@ impl<O> fmt::Debug for Cached<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    struct Panics;
-
-    impl Drop for Panics {
-        fn drop(&mut self) {
-            std::panic::resume_unwind(Box::new("my last word"));
-        }
-    }
-
-    /// P8: a second panic while the first one unwinds would end the process.
-    #[test]
-    fn any_number_of_objects_may_panic_when_they_are_dropped_together() {
-        let object = |number: u32| Cached::new(Identity::of_key(Key::cluster_scoped(&number.to_string())), Panics);
-
-        let panics = panics::drop_catching((0..3).map(object).collect::<Vec<_>>(), |_| unreachable!("caught inside"));
-
-        assert_eq!(panics, 3);
-    }
 
     #[test]
     fn an_object_keeps_its_type_while_its_handle_has_none() {

@@ -6,6 +6,12 @@
 
 use std::{fmt, str::FromStr};
 
+use crate::error::ParseError;
+
+const EMPTY_NAME: &str = "has an empty name; write a path as in `metadata.annotations`";
+const BAD_ESCAPE: &str = "has a backslash before neither a dot nor a backslash; write a dot within a name as `\\.`";
+const IDENTITY: &str = "is part of the identity of an object and cannot be cut";
+
 /// The path of a field of an object, such as `status.images`. An array on the way stands for each of its items, as in
 /// `spec.containers.env`.
 ///
@@ -20,7 +26,7 @@ use std::{fmt, str::FromStr};
 /// let last_applied: FieldPath = r"metadata.annotations.kubectl\.kubernetes\.io/last-applied-configuration".parse()?;
 /// assert_eq!(last_applied.names().last(), Some("kubectl.kubernetes.io/last-applied-configuration"));
 /// assert!("metadata.name".parse::<FieldPath>().is_err(), "the name is part of the identity");
-/// # Ok::<(), informant::object::FieldPathError>(())
+/// # Ok::<(), informant::error::ParseError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldPath {
@@ -28,35 +34,9 @@ pub struct FieldPath {
     names: Vec<String>,
 }
 
-/// Why a text is not a [`FieldPath`].
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum FieldPathError {
-    /// A name is missing before, after or between dots, or the path is empty.
-    #[error("field path {path:?} has an empty name; write a path as in `metadata.annotations`")]
-    EmptyName {
-        /// The text that was parsed.
-        path: String,
-    },
-    /// A backslash precedes neither a dot nor a backslash.
-    #[error(
-        "field path {path:?} has a backslash before neither a dot nor a backslash; write a dot within a name as `\\.`"
-    )]
-    BadEscape {
-        /// The text that was parsed.
-        path: String,
-    },
-    /// The field is part of the object's identity, without which no object can be cached.
-    #[error("field path {path:?} is part of the identity of an object and cannot be cut")]
-    Identity {
-        /// The text that was parsed.
-        path: String,
-    },
-}
-
 impl FieldPath {
     /// Parses a path to any field, including the fields of the identity.
-    pub(crate) fn parse(path: &str) -> Result<Self, FieldPathError> {
+    pub(crate) fn parse(path: &str) -> Result<Self, ParseError> {
         let mut names = vec![String::new()];
         let mut characters = path.chars();
         while let Some(character) = characters.next() {
@@ -67,7 +47,7 @@ impl FieldPath {
                 }
                 '\\' => match characters.next() {
                     Some(escaped @ ('.' | '\\')) => escaped,
-                    Some(_) | None => return Err(FieldPathError::BadEscape { path: path.to_owned() }),
+                    Some(_) | None => return Err(ParseError::FieldPath { path: path.to_owned(), problem: BAD_ESCAPE }),
                 },
                 other => other,
             };
@@ -75,7 +55,7 @@ impl FieldPath {
             names.last_mut().into_iter().for_each(|name| name.push(literal));
         }
         match names.iter().any(String::is_empty) {
-            true => Err(FieldPathError::EmptyName { path: path.to_owned() }),
+            true => Err(ParseError::FieldPath { path: path.to_owned(), problem: EMPTY_NAME }),
             false => Ok(Self { names }),
         }
     }
@@ -101,12 +81,12 @@ impl FieldPath {
 }
 
 impl FromStr for FieldPath {
-    type Err = FieldPathError;
+    type Err = ParseError;
 
-    fn from_str(path: &str) -> Result<Self, FieldPathError> {
+    fn from_str(path: &str) -> Result<Self, ParseError> {
         let parsed = Self::parse(path)?;
         match parsed.is_identity() {
-            true => Err(FieldPathError::Identity { path: path.to_owned() }),
+            true => Err(ParseError::FieldPath { path: path.to_owned(), problem: IDENTITY }),
             false => Ok(parsed),
         }
     }
@@ -171,13 +151,13 @@ mod tests {
     fn a_field_path_that_cannot_be_cut_is_refused_with_the_reason() {
         let error = |path: &str| path.parse::<FieldPath>().unwrap_err();
         for path in ["", ".", "status.", ".status", "a..b"] {
-            assert_eq!(error(path), FieldPathError::EmptyName { path: path.into() });
+            assert_eq!(error(path), ParseError::FieldPath { path: path.into(), problem: EMPTY_NAME });
         }
         for path in [r"a\b", r"a\"] {
-            assert_eq!(error(path), FieldPathError::BadEscape { path: path.into() });
+            assert_eq!(error(path), ParseError::FieldPath { path: path.into(), problem: BAD_ESCAPE });
         }
         for path in ["metadata", "metadata.name", "metadata.uid", "kind", "apiVersion", "metadata.namespace.x"] {
-            assert_eq!(error(path), FieldPathError::Identity { path: path.into() });
+            assert_eq!(error(path), ParseError::FieldPath { path: path.into(), problem: IDENTITY });
         }
         assert!("spec.kind".parse::<FieldPath>().is_ok());
     }

@@ -8,7 +8,7 @@ use crate::{Key, error::OneLine};
 ///
 /// The message never quotes the object's content, which may be secret; the source of [`Field`](Self::Field) may quote the
 /// value of the wrong type.
-#[derive(thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
     /// The bytes are not one JSON object.

@@ -12,6 +12,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
+use derive_where::derive_where;
 use kube::core::TypeMeta;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -62,6 +63,7 @@ pub struct Lazy<K> {
 
 /// A decoded object, shared by all callers of [`Lazy::get`] that hold one at the same time; freed when the last of them drops it.
 #[expect(clippy::redundant_allocation, reason = "the inner box is what can be freed while weak pointers are left")]
+#[derive_where(Clone)]
 pub struct Decoded<K>(Arc<Box<K>>);
 
 impl<K> Lazy<K> {
@@ -172,12 +174,6 @@ impl<K> Labelled for Lazy<K> {
 
     fn label_value(&self, key: &str) -> Option<String> {
         label_value(&self.json[self.labels.clone()], key)
-    }
-}
-
-impl<K> Clone for Decoded<K> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
     }
 }
 

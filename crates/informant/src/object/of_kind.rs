@@ -6,7 +6,7 @@ use super::{Lazy, Object};
 
 /// An object type whose kind is known at compile time, so that a factory knows where its objects are served.
 ///
-/// Every `kube::Resource` that deserializes has it: the types of `k8s-openapi`, your own with `kube`'s `CustomResource`, and
+/// Every `kube::Resource` that deserializes and can be cloned has it: the types of `k8s-openapi`, your own with `kube`'s `CustomResource`, and
 /// projections with `#[derive(Resource)]` and `#[resource(inherit = Pod)]`. So does [`Lazy`] of each of them. For a projection
 /// without metadata, which is smaller, [`projection!`](crate::projection) implements it.
 pub trait OfKind: Object {
@@ -16,7 +16,7 @@ pub trait OfKind: Object {
 
 impl<K> OfKind for K
 where
-    K: kube::Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Send + Sync + 'static,
+    K: kube::Resource<DynamicType = (), Scope: 'static> + Clone + DeserializeOwned + Send + Sync + 'static,
 {
     type Kind = K;
 }

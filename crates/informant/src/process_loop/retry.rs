@@ -38,7 +38,7 @@ pub struct ProcessFailure {
 }
 
 /// An item of the queue that could not be processed. Its unprocessed changes are retried after a delay.
-#[derive(thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[error("processing {key} failed (attempt {attempt}); {}", RetryNote(retry_in))]
 #[non_exhaustive]
 pub struct ProcessError {
@@ -129,9 +129,6 @@ impl<O, F> Retrier<O, F> {
             Some(delay) => self.held.push(HeldItem { until: now + delay, processed: failed.processed, batch }),
             None => batch.acknowledge(),
         }
-        panics::drop_catching(error, |panic| {
-            warn!(error = panic, "the error of a process function panicked when it was dropped");
-        });
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use derive_where::derive_where;
 use tokio::time::{Duration, Instant};
 
 use super::{
@@ -53,11 +54,14 @@ pub struct Batch<O> {
 }
 
 /// All changes of one object in a [`Batch`].
+#[derive_where(Debug)]
 pub struct ObjectChanges<O> {
     pub(super) deltas: Deltas<O>,
     pub(super) origin: Origin,
+    #[derive_where(skip(Debug))]
     pub(super) change: ChangeRef,
     /// The place of the object in the queue.
+    #[derive_where(skip(Debug))]
     pub(super) slot: Slot,
 }
 
@@ -74,7 +78,7 @@ pub enum ItemOutcome {
 }
 
 /// The queue was closed, and is empty: no change waits, and none is in flight that could be requeued.
-#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the queue was closed, and all its changes have been processed")]
 pub struct Closed;
 
@@ -207,11 +211,5 @@ impl<O> Drop for Batch<O> {
 impl<O> fmt::Debug for Batch<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batch").field("items", &self.items().len()).field("version", &self.version()).finish()
-    }
-}
-
-impl<O> fmt::Debug for ObjectChanges<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ObjectChanges").field("deltas", &self.deltas).field("origin", &self.origin()).finish()
     }
 }

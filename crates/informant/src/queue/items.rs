@@ -7,6 +7,8 @@
 
 use std::collections::VecDeque;
 
+use derive_where::derive_where;
+
 use super::{
     ItemOutcome, ObjectChanges,
     progress::{ChangeRef, Progress},
@@ -18,6 +20,7 @@ use crate::{
     slots::{Keyed, Slot, Slots},
 };
 
+#[derive_where(Default)]
 pub(super) struct Items<O> {
     /// Objects in pop order.
     ///
@@ -216,12 +219,6 @@ impl<O> Item<O> {
 impl<O> Keyed for Item<O> {
     fn key(&self) -> &Key {
         &self.key
-    }
-}
-
-impl<O> Default for Items<O> {
-    fn default() -> Self {
-        Self { queue: VecDeque::new(), items: Slots::default(), peak: 0 }
     }
 }
 

@@ -20,6 +20,7 @@ mod version_tracker; // the versions of the queued changes
 
 use std::{fmt, sync::Arc};
 
+use derive_where::derive_where;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -52,6 +53,7 @@ use crate::{
 /// # }
 /// ```
 #[doc(alias = "DeltaFIFO")]
+#[derive_where(Clone)]
 pub struct DeltaFifo<O> {
     shared: Arc<QueueState<O>>,
 }
@@ -275,12 +277,6 @@ impl<O> DeltaFifoBuilder<O> {
 impl<O> Default for DeltaFifo<O> {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl<O> Clone for DeltaFifo<O> {
-    fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
     }
 }
 

@@ -18,11 +18,14 @@ pub(super) struct Cache {
     pub(super) resource: Arc<str>,
     /// Whether the informer has stopped, so that no more writes follow.
     pub(super) has_stopped: AtomicBool,
+    /// Whether the first list of the informer was written; true without an informer.
+    pub(super) is_synced: AtomicBool,
 }
 
 impl Cache {
     pub(super) fn new(table: Table, resource: Arc<str>) -> Self {
-        Self { table: RwLock::new(Arc::new(table)), resource, has_stopped: AtomicBool::new(false) }
+        let (has_stopped, is_synced) = (AtomicBool::new(false), AtomicBool::new(true));
+        Self { table: RwLock::new(Arc::new(table)), resource, has_stopped, is_synced }
     }
 
     /// Reads the current state. `read` must not call users' code: writers wait for it.
@@ -57,11 +60,5 @@ impl Cache {
         let old = std::mem::replace(&mut *self.table.write(), next);
         drop(old);
         result
-    }
-
-    /// Returns true if a reader would not have to wait.
-    #[cfg(test)]
-    pub(super) fn is_readable(&self) -> bool {
-        self.table.try_read().is_some()
     }
 }

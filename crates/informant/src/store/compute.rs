@@ -4,9 +4,15 @@
 //! - **Out:** the values of each object in each index, as text, and the panics of index functions.
 //! - **Knows nothing of:** the tables that the values are stored in.
 
-use std::{borrow::Cow, marker::PhantomData, ops::Range, sync::Arc};
+use std::{
+    any::{Any, TypeId},
+    borrow::Cow,
+    marker::PhantomData,
+    ops::Range,
+    sync::Arc,
+};
 
-use crate::{Cached, Key, Uid, error::OneLine, object::Erased, panics};
+use crate::{Cached, Key, Uid, error::IndexError, object::Erased, panics};
 
 /// A named function from an object to the values under which an index finds it.
 pub struct IndexFunction<O> {
@@ -19,6 +25,8 @@ pub struct IndexFunction<O> {
 pub(crate) struct AnyIndexFunction {
     pub(crate) name: Arc<str>,
     pub(super) values: Arc<ComputeValues>,
+    /// The type of the user's function, if it captures nothing: then all functions of the type are the same function.
+    function_type: Option<TypeId>,
 }
 
 /// Calls the callback with each value of an object.
@@ -75,7 +83,7 @@ impl<I: IntoIterator<Item: IndexValue>> IndexValues for I {
 /// assert_eq!(by_uid.count(&Uid::new("u1")), 1);
 /// assert_eq!(by_uid.count("u1"), 1);
 /// assert_eq!(by_uid.count(&"u1".to_owned()), 1);
-/// # Ok::<(), informant::store::DuplicateIndex>(())
+/// # Ok::<(), informant::error::IndexError>(())
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` cannot be looked up in an index of `{V}` values",
@@ -85,18 +93,6 @@ impl<I: IntoIterator<Item: IndexValue>> IndexValues for I {
 pub trait LookupValue<V>: IndexValue {}
 
 impl<V: IndexValue> LookupValue<V> for V {}
-
-/// An index function panicked. The object is stored, but the index does not find it.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the function of index {index:?} panicked on {key}: {}", OneLine(message))]
-pub struct IndexPanic {
-    /// The index.
-    pub index: Arc<str>,
-    /// The object.
-    pub key: Key,
-    /// The message of the panic.
-    pub message: String,
-}
 
 /// The values of many objects in many indexes, in three buffers that are reused.
 #[derive(Default)]
@@ -108,7 +104,7 @@ pub(super) struct ComputedValues {
     /// The range in `values` of each object and index, row by row.
     cells: Vec<Range<usize>>,
     columns: usize,
-    pub(super) panics: Vec<IndexPanic>,
+    pub(super) panics: Vec<IndexError>,
 }
 
 impl<O> IndexFunction<O> {
@@ -121,12 +117,13 @@ impl<O> IndexFunction<O> {
         name: impl Into<Arc<str>>,
         values: impl Fn(&Cached<O>) -> I + Send + Sync + 'static,
     ) -> Self {
+        let function_type = (size_of_val(&values) == 0).then(|| values.type_id());
         let values = move |object: &Cached<Erased>, push: &mut dyn FnMut(&str)| {
             for value in values(object.typed_ref()) {
                 push(&value.text());
             }
         };
-        let function = AnyIndexFunction { name: name.into(), values: Arc::new(values) };
+        let function = AnyIndexFunction { name: name.into(), values: Arc::new(values), function_type };
         Self { function, object_type: PhantomData }
     }
 
@@ -142,12 +139,17 @@ impl<O> IndexFunction<O> {
 }
 
 impl AnyIndexFunction {
+    /// Returns true if both certainly are the same function. It then also returns values of the same type.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.function_type.is_some() && self.function_type == other.function_type
+    }
+
     /// Returns the function of the index by namespace. It does not allocate.
     pub(super) fn by_namespace() -> Self {
         let values = |object: &Cached<Erased>, push: &mut dyn FnMut(&str)| {
             push(object.key().namespace().unwrap_or_default());
         };
-        Self { name: super::NAMESPACE_INDEX.into(), values: Arc::new(values) }
+        Self { name: super::NAMESPACE_INDEX.into(), values: Arc::new(values), function_type: None }
     }
 }
 
@@ -212,14 +214,14 @@ impl ComputedValues {
         if let Err(message) = run {
             self.values.truncate(first);
             self.texts.truncate(texts);
-            let panic = IndexPanic { index: Arc::clone(&function.name), key: object.key().clone(), message };
+            let (index, key) = (Arc::clone(&function.name), object.key().clone());
             tracing::error!(
-                index = &*panic.index,
-                key = panic.key.as_str(),
-                error = &*panic.message,
+                index = &*index,
+                key = key.as_str(),
+                error = &*message,
                 "index function panicked; this index does not find the object"
             );
-            self.panics.push(panic);
+            self.panics.push(IndexError::Panicked { index, key, message });
         }
         self.cells.push(first..self.values.len());
     }

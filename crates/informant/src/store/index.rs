@@ -1,4 +1,4 @@
-//! [`Index`], the handle for lookups in one index.
+//! [`Index`], the handle for lookups in one index: of a cache, of a snapshot, or of the caches of a view.
 //!
 //! - **In:** a value.
 //! - **Out:** the objects that have it.
@@ -6,15 +6,17 @@
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
+use derive_where::derive_where;
+
 use super::{
-    Lookup, LookupValue, Snapshot, UnknownIndex,
+    Lookup, LookupValue,
     cache::Cache,
-    compute::AnyIndexFunction,
     table::{Table, TableIndex},
 };
 use crate::{Cached, Key, object::Erased};
 
-/// Finds the objects of a cache by the values that an index function returns for them. Cheap to clone.
+/// Finds the objects of a cache, a [snapshot](super::Snapshot) or a [view](crate::View) by the values that an index function returns for them. Cheap
+/// to clone.
 ///
 /// `V` is the type of these values. A lookup takes the same type, or a string if the values are strings, uids or keys; see
 /// [`LookupValue`]. Ready-made index functions are in [`informant::index`](crate::index).
@@ -33,24 +35,40 @@ use crate::{Cached, Key, object::Erased};
 /// assert_eq!(by_port.get(&443).len(), 1);
 /// assert_eq!(by_port.get(&22).len(), 0);
 /// ```
+#[derive_where(Clone)]
 pub struct Index<O, V = String> {
-    cache: Arc<Cache>,
+    name: Arc<str>,
+    /// One for each member of a view, otherwise one.
+    parts: Arc<[IndexPart]>,
+    types: PhantomData<fn(V, O) -> O>,
+}
+
+/// The index in one table.
+#[derive(Clone)]
+struct IndexPart {
+    objects: Objects,
     /// The position of the index in the table.
     ///
     /// INV-S5: indexes are never removed or moved, so the position stays valid.
     position: usize,
-    function: AnyIndexFunction,
-    types: PhantomData<fn(V, O) -> O>,
+}
+
+/// The objects that are found.
+#[derive(Clone)]
+pub(super) enum Objects {
+    /// Those that the cache has at the time of a lookup.
+    Current(Arc<Cache>),
+    Snapshot(Arc<Table>),
 }
 
 impl<O, V> Index<O, V> {
-    pub(super) fn new(cache: Arc<Cache>, position: usize, function: AnyIndexFunction) -> Self {
-        Self { cache, position, function, types: PhantomData }
+    pub(super) fn new(name: Arc<str>, objects: Objects, position: usize) -> Self {
+        Self { name, parts: Arc::new([IndexPart { objects, position }]), types: PhantomData }
     }
 
     /// The index's name.
     pub fn name(&self) -> &str {
-        &self.function.name
+        &self.name
     }
 
     /// The objects with this value, in no particular order.
@@ -77,59 +95,69 @@ impl<O, V> Index<O, V> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn lookup<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> Lookup {
-        Lookup::new(Arc::clone(&self.function.name), value.text().into_owned())
-    }
-
-    /// The objects with this value in a snapshot of the same cache, in no particular order.
-    ///
-    /// # Errors
-    ///
-    /// When the snapshot was taken before the index was added.
-    pub fn get_in<Q: LookupValue<V> + ?Sized>(
-        &self,
-        snapshot: &Snapshot<O>,
-        value: &Q,
-    ) -> Result<Vec<Cached<O>>, UnknownIndex> {
-        snapshot.by_index(self.name(), &value.text())
+        Lookup::new(Arc::clone(&self.name), value.text().into_owned())
     }
 
     /// The keys of the objects with this value, sorted.
     pub fn keys<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> Vec<Key> {
         let text = value.text();
-        self.read(|table, index| table.keys_by_value(index, &text))
+        let mut keys = self.read(|table, index| table.keys_by_value(index, &text));
+        keys.sort_unstable();
+        keys
     }
 
     /// The number of objects with this value.
     pub fn count<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> usize {
         let text = value.text();
-        self.read(|_, index| index.buckets.count(&text))
+        self.parts.iter().map(|part| part.read(|_, index| index.buckets.count(&text))).sum()
     }
 
-    /// The values of all objects, each once, as text.
+    /// The values of all objects, each once, as text, sorted.
     pub fn values(&self) -> Vec<Arc<str>> {
-        self.read(|_, index| index.buckets.texts().cloned().collect())
+        let mut values = self.read(|_, index| index.buckets.texts().cloned().collect());
+        values.sort_unstable();
+        values.dedup();
+        values
     }
 
+    /// Reads all parts.
+    fn read<T>(&self, read: impl Fn(&Table, &TableIndex) -> Vec<T>) -> Vec<T> {
+        let results = self.parts.iter().map(|part| part.read(&read));
+        let all = results.reduce(|mut all, more| {
+            all.extend(more);
+            all
+        });
+        all.unwrap_or_default()
+    }
+}
+
+impl IndexPart {
     fn read<R>(&self, read: impl FnOnce(&Table, &TableIndex) -> R) -> R {
-        self.cache.read(|table| read(table, table.index_at(self.position).expect("INV-S5")))
+        let read = |table: &Table| read(table, table.index_at(self.position).expect("INV-S5"));
+        match &self.objects {
+            Objects::Current(cache) => cache.read(read),
+            Objects::Snapshot(table) => read(table),
+        }
     }
 }
 
 impl Index<Erased> {
     /// Restores the types, as [`Cached::typed`] does.
     pub(crate) fn typed<O, V>(self) -> Index<O, V> {
-        Index::new(self.cache, self.position, self.function)
+        let Self { name, parts, types: _ } = self;
+        Index { name, parts, types: PhantomData }
     }
-}
 
-impl<O, V> Clone for Index<O, V> {
-    fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.cache), self.position, self.function.clone())
+    /// Combines the indexes of one name of the members of a view.
+    pub(crate) fn combine<O, V>(members: &[Self]) -> Index<O, V> {
+        let name = members.first().map(|index| Arc::clone(&index.name)).unwrap_or_default();
+        let parts = members.iter().flat_map(|index| index.parts.iter().cloned()).collect();
+        Index { name, parts, types: PhantomData }
     }
 }
 
 impl<O, V> fmt::Debug for Index<O, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Index({} by {})", self.cache.resource, self.name())
+        write!(f, "Index({})", self.name)
     }
 }

@@ -10,9 +10,15 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use super::{Index, LabelSelector, Lookup, NAMESPACE_INDEX, Snapshot, UnknownIndex, cache::Cache, table::Table};
+use derive_where::derive_where;
+
+use super::{
+    AnyIndexFunction, Index, LabelSelector, Lookup, NAMESPACE_INDEX, Snapshot, cache::Cache, index::Objects,
+    table::Table,
+};
 use crate::{
     Cached, Key, ResourceVersion,
+    error::{IndexError, NotFound},
     key::KeyParts,
     object::{Erased, Labelled},
 };
@@ -38,41 +44,17 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[doc(alias("Store", "cache"))]
+#[derive_where(Clone)]
 pub struct Lister<O> {
     cache: Arc<Cache>,
     object_type: PhantomData<fn(O) -> O>,
 }
 
 /// Reads the objects of one namespace.
+#[derive_where(Clone)]
 pub struct NamespaceLister<O> {
     lister: Lister<O>,
     namespace: Arc<str>,
-}
-
-/// The cache does not have the object.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{}{key} not found in the cache of {resource}{}",
-    cluster.as_ref().map(|cluster| format!("{cluster}/")).unwrap_or_default(),
-    if *.has_stopped { ", whose informer has stopped" } else { "" }
-)]
-#[non_exhaustive]
-pub struct NotFound {
-    /// The name of the objects, such as "pods".
-    pub resource: Arc<str>,
-    /// The cluster of the requested object; `None` if `resource` contains it.
-    pub cluster: Option<Arc<str>>,
-    /// The key of the requested object.
-    pub key: Key,
-    /// Whether the informer of the cache [has stopped](Lister::has_stopped).
-    pub has_stopped: bool,
-}
-
-impl NotFound {
-    /// Creates the error for an object that is outside the namespaces and clusters of a view.
-    pub(crate) fn outside_view(resource: Arc<str>, cluster: Option<&Arc<str>>, key: &Key) -> Self {
-        Self { resource, cluster: cluster.cloned(), key: key.clone(), has_stopped: false }
-    }
 }
 
 impl<O> Lister<O> {
@@ -136,25 +118,19 @@ impl<O> Lister<O> {
         NamespaceLister { lister: self.clone(), namespace: namespace.into() }
     }
 
-    /// The index with this name.
+    /// The index with this name: `lister.index("node")?.get("node-1")`.
     ///
     /// # Errors
     ///
     /// When there is no such index.
-    pub fn index(&self, name: &str) -> Result<Index<O>, UnknownIndex> {
-        self.cache.read(|table| {
-            let (position, index) = table.find_index(name)?;
-            Ok(Index::new(Arc::clone(&self.cache), position, index.function.clone()))
-        })
+    pub fn index(&self, name: &str) -> Result<Index<O>, IndexError> {
+        let (name, position) = self.cache.read(|table| table.find_index(name))?;
+        Ok(Index::new(name, Objects::Current(Arc::clone(&self.cache)), position))
     }
 
-    /// The objects that have this value in the index.
-    ///
-    /// # Errors
-    ///
-    /// When there is no such index.
-    pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Cached<O>>, UnknownIndex> {
-        self.cache.read(|table| table.by_index(index, value)).map(Cached::all_typed)
+    /// Whether an index with the name of this function has, or may have, another function.
+    pub(crate) fn has_other_index(&self, function: &AnyIndexFunction) -> bool {
+        self.cache.read(|table| table.index(&function.name).is_ok_and(|index| !index.function.is_same(function)))
     }
 
     /// The objects that have all of these values, each in its index:
@@ -167,23 +143,9 @@ impl<O> Lister<O> {
     pub fn by_indexes(
         &self,
         lookups: impl IntoIterator<Item = impl Into<Lookup>>,
-    ) -> Result<Vec<Cached<O>>, UnknownIndex> {
+    ) -> Result<Vec<Cached<O>>, IndexError> {
         let lookups = Lookup::collect(lookups);
         self.cache.read(|table| table.by_indexes(&lookups)).map(Cached::all_typed)
-    }
-
-    /// The keys of the objects that have this value in the index, sorted.
-    ///
-    /// # Errors
-    ///
-    /// When there is no such index.
-    pub fn keys_by_index(&self, index: &str, value: &str) -> Result<Vec<Key>, UnknownIndex> {
-        self.cache.read(|table| table.keys_by_index(index, value))
-    }
-
-    /// The values of all objects in an index, each once; empty if there is no such index.
-    pub fn index_values(&self, index: &str) -> Vec<Arc<str>> {
-        self.cache.read(|table| table.index_values(index))
     }
 
     /// A snapshot of the current state, which later changes do not affect.
@@ -196,8 +158,29 @@ impl<O> Lister<O> {
         self.cache.has_stopped.load(Ordering::Acquire)
     }
 
+    /// Whether the cache holds the first list of its informer; true for a cache without an informer.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.cache.is_synced.load(Ordering::Acquire)
+    }
+
+    /// Records whether the cache holds the first list.
+    pub(crate) fn set_synced(&self, is_synced: bool) {
+        self.cache.is_synced.store(is_synced, Ordering::Release);
+    }
+
+    /// Marks the cache as stopped.
+    pub(crate) fn stop(&self) {
+        self.cache.has_stopped.store(true, Ordering::Release);
+    }
+
     fn not_found(&self, key: Key) -> NotFound {
-        NotFound { resource: Arc::clone(&self.cache.resource), cluster: None, key, has_stopped: self.has_stopped() }
+        NotFound {
+            resource: Arc::clone(&self.cache.resource),
+            cluster: None,
+            key,
+            is_synced: self.is_synced(),
+            has_stopped: self.has_stopped(),
+        }
     }
 }
 
@@ -261,18 +244,6 @@ impl Lister<Erased> {
     /// A lister of the same cache with an object type, as [`Cached::typed`] gives one.
     pub(crate) fn typed<O>(&self) -> Lister<O> {
         Lister::new(Arc::clone(&self.cache))
-    }
-}
-
-impl<O> Clone for Lister<O> {
-    fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.cache))
-    }
-}
-
-impl<O> Clone for NamespaceLister<O> {
-    fn clone(&self) -> Self {
-        Self { lister: self.lister.clone(), namespace: Arc::clone(&self.namespace) }
     }
 }
 

@@ -2,15 +2,8 @@
 
 use std::sync::Arc;
 
-/// A value to look up in an index, for lookups in several indexes at once. Created by [`Index::lookup`](super::Index::lookup), or from the names of the
-/// index and the value.
-///
-/// ```
-/// use informant::store::Lookup;
-///
-/// let lookup = Lookup::from(("node", "node-1"));
-/// assert_eq!((lookup.index(), lookup.value()), ("node", "node-1"));
-/// ```
+/// A value to look up in an index, for [lookups in several indexes at once](super::Lister::by_indexes). Created by [`Index::lookup`](super::Index::lookup), or
+/// from the name of the index and the value, as text: `("node", "node-1").into()`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Lookup {
     index: Arc<str>,
@@ -28,12 +21,12 @@ impl Lookup {
     }
 
     /// Returns the name of the index.
-    pub fn index(&self) -> &str {
+    pub(super) fn index(&self) -> &str {
         &self.index
     }
 
     /// Returns the value as text.
-    pub fn value(&self) -> &str {
+    pub(super) fn value(&self) -> &str {
         &self.value
     }
 }

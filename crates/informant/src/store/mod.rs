@@ -12,7 +12,7 @@ mod buckets; // the objects that have one index value
 mod cache; // the table and its lock
 mod compute; // runs index functions
 mod index; // `Index`, the typed handle of one index
-mod indexer; // `Indexer`, which writes the cache
+mod indexer; // `Indexer`, the writer with a lock
 mod lister; // `Lister`, which reads the cache
 mod lookup; // lookups in several indexes at once
 #[cfg(test)]
@@ -21,17 +21,21 @@ mod selector; // `LabelSelector`, parsed from text
 mod snapshot; // `Snapshot`, the cache at one moment
 mod table; // objects and indexes, without locks
 mod write; // batches of writes, and what they replaced
+mod writer; // writes the cache, without a lock
 
 pub(crate) use compute::AnyIndexFunction;
-pub use compute::{IndexFunction, IndexPanic, IndexValue, IndexValues, LookupValue};
+pub use compute::{IndexFunction, IndexValue, IndexValues, LookupValue};
 pub use index::Index;
-pub use indexer::{DuplicateIndex, Indexer, IndexerBuilder};
-pub use lister::{Lister, NamespaceLister, NotFound};
+pub use indexer::{Indexer, IndexerBuilder};
+pub use lister::{Lister, NamespaceLister};
 pub use lookup::Lookup;
-pub use selector::{ApiSelectorError, LabelSelector, ParseSelectorError, SelectorProblem};
+pub use selector::LabelSelector;
 pub use snapshot::Snapshot;
-pub use table::UnknownIndex;
 pub use write::{Applied, Replacement, WriteBatch};
+pub(crate) use writer::Writer;
+
+/// The panic of a write inside an index function of the same cache.
+pub(crate) const WRITES_INSIDE_INDEX_FUNCTION: &str = "an index function must not write to the cache that it indexes";
 
 /// The name of the built-in index by namespace. Cluster-scoped objects have the empty value.
 pub const NAMESPACE_INDEX: &str = "namespace";

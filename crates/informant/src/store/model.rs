@@ -177,17 +177,17 @@ fn check(snapshot: &Snapshot<Tags>, content: &Content, version: u64, indexes: us
                 expected.entry(value).or_default().push(key.clone());
             }
         }
-        let values: BTreeSet<_> = snapshot.index_values(index).iter().map(ToString::to_string).collect();
+        let values: BTreeSet<_> = snapshot.index(index).unwrap().values().iter().map(ToString::to_string).collect();
         assert_eq!(values, expected.keys().cloned().collect());
         for (value, keys) in expected {
-            assert_eq!(snapshot.keys_by_index(index, &value).unwrap(), keys);
-            let mut found = snapshot.by_index(index, &value).unwrap();
+            assert_eq!(snapshot.index(index).unwrap().keys(&value), keys);
+            let mut found = snapshot.index(index).unwrap().get(&value);
             found.sort_by(|a, b| a.key().cmp(b.key()));
             assert_eq!(found.iter().map(|object| object.key().clone()).collect::<Vec<_>>(), keys);
         }
     }
     for (index, _) in &INDEXES[indexes..] {
-        assert!(snapshot.by_index(index, "a").is_err());
+        assert!(snapshot.index(index).is_err());
     }
 }
 

@@ -14,6 +14,8 @@ use std::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1;
 use kube::core::{Expression, Selector, SelectorExt};
 
+use crate::error::ParseError;
+
 /// Selects objects by their labels. Cheap to clone.
 ///
 /// It is parsed from the syntax that `kubectl --selector` takes, and made from `kube`'s [`Selector`] and [`Expression`] with `into()`. The
@@ -25,6 +27,7 @@ use kube::core::{Expression, Selector, SelectorExt};
 /// | `app!=web` | whose label `app` is not `web`, or that has no label `app` |
 /// | `app in (web, api)` | whose label `app` is one of these |
 /// | `app notin (web, api)` | whose label `app` is none of these, or that has no label `app` |
+/// | `app in ()` | whose label `app` is empty, as on a server |
 /// | `app` | that has a label `app` |
 /// | `!app` | that has no label `app` |
 ///
@@ -41,76 +44,22 @@ use kube::core::{Expression, Selector, SelectorExt};
 ///
 /// let same = LabelSelector::from(Expression::Equal("app".into(), "web".into()));
 /// assert_eq!(same, "app=web".parse()?);
-/// # Ok::<(), informant::store::ParseSelectorError>(())
+/// # Ok::<(), informant::error::ParseError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelSelector {
     requirements: Arc<[Expression]>,
 }
 
-/// Why a text is not a [`LabelSelector`].
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("label selector {text:?} is invalid at byte {offset}: {problem}")]
-#[non_exhaustive]
-pub struct ParseSelectorError {
-    /// The text that was parsed.
-    pub text: String,
-    /// The byte at which the problem is.
-    pub offset: usize,
-    /// What is wrong there.
-    pub problem: SelectorProblem,
-}
-
-/// What is wrong at one place of a label selector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SelectorProblem {
-    /// A label key is missing, or has characters that a key cannot have.
-    #[error("expected a label key, such as `app` or `example.com/team`")]
-    InvalidKey,
-    /// A label value has characters that a value cannot have, or is too long.
-    #[error("expected a label value: at most 63 letters, digits, `-`, `_` or `.`, with a letter or digit at both ends")]
-    InvalidValue,
-    /// A label key is followed by something that is not an operator.
-    #[error("expected `=`, `==`, `!=`, `in (…)`, `notin (…)`, a comma or the end")]
-    ExpectedOperator,
-    /// The operator compares numbers, which only servers do.
-    #[error("the operators `<` and `>` are not supported; use `in (…)` with the values")]
-    UnsupportedComparison,
-    /// No list of values follows `in` or `notin`.
-    #[error("expected `(` and a list of values")]
-    ExpectedOpeningParenthesis,
-    /// A list of values does not end.
-    #[error("expected a comma or `)`")]
-    ExpectedClosingParenthesis,
-    /// A requirement is complete, but something follows it.
-    #[error("expected a comma or the end")]
-    ExpectedComma,
-}
-
-/// Why a selector of the Kubernetes API is not a [`LabelSelector`].
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ApiSelectorError {
-    /// A requirement has an operator that Kubernetes does not define.
-    #[error(
-        "the requirement on label {key:?} has the unknown operator {operator:?}; use In, NotIn, Exists or DoesNotExist"
-    )]
-    UnknownOperator {
-        /// The label.
-        key: String,
-        /// The operator.
-        operator: String,
-    },
-    /// A requirement with `In` or `NotIn` has no values.
-    #[error("the requirement on label {key:?} has the operator {operator} but no values; add at least one")]
-    NoValues {
-        /// The label.
-        key: String,
-        /// The operator.
-        operator: String,
-    },
-}
+// What is wrong at one place of a label selector.
+const INVALID_KEY: &str = "expected a label key, such as `app` or `example.com/team`";
+const INVALID_VALUE: &str =
+    "expected a label value: at most 63 letters, digits, `-`, `_` or `.`, with a letter or digit at both ends";
+const EXPECTED_OPERATOR: &str = "expected `=`, `==`, `!=`, `in (…)`, `notin (…)`, a comma or the end";
+const UNSUPPORTED_COMPARISON: &str = "the operators `<` and `>` are not supported; use `in (…)` with the values";
+const EXPECTED_OPENING_PARENTHESIS: &str = "expected `(` and a list of values";
+const EXPECTED_CLOSING_PARENTHESIS: &str = "expected a comma or `)`";
+const EXPECTED_COMMA: &str = "expected a comma or the end";
 
 impl LabelSelector {
     /// Selects every object.
@@ -121,6 +70,14 @@ impl LabelSelector {
     /// Whether these labels meet all requirements.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(labels))
+    }
+
+    /// Checks the text of a selector for a server, which also compares numbers: nothing is checked from the first `<` or `>` on.
+    pub(crate) fn check(text: &str) -> Result<(), ParseError> {
+        match text.parse::<Self>() {
+            Err(ParseError::LabelSelector { problem: UNSUPPORTED_COMPARISON, .. }) => Ok(()),
+            parsed => parsed.map(drop),
+        }
     }
 
     /// Whether there are no requirements, so that every object matches.
@@ -142,13 +99,13 @@ impl LabelSelector {
 }
 
 impl FromStr for LabelSelector {
-    type Err = ParseSelectorError;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, ParseSelectorError> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         let mut parser = Parser { text, at: 0 };
         match parser.requirements() {
             Ok(requirements) => Ok(Self { requirements: requirements.into() }),
-            Err(problem) => Err(ParseSelectorError { text: text.to_owned(), offset: parser.at, problem }),
+            Err(problem) => Err(ParseError::LabelSelector { text: text.to_owned(), offset: parser.at, problem }),
         }
     }
 }
@@ -185,19 +142,21 @@ impl From<LabelSelector> for Selector {
 
 /// Converts the `selector` of an object such as a Deployment. An empty one matches every object, as in Kubernetes.
 impl TryFrom<&v1::LabelSelector> for LabelSelector {
-    type Error = ApiSelectorError;
+    type Error = ParseError;
 
-    fn try_from(selector: &v1::LabelSelector) -> Result<Self, ApiSelectorError> {
+    fn try_from(selector: &v1::LabelSelector) -> Result<Self, ParseError> {
         let equal = selector.match_labels.iter().flatten();
         let equal = equal.map(|(key, value)| Ok(Expression::Equal(key.clone(), value.clone())));
         equal.chain(selector.match_expressions.iter().flatten().map(requirement)).collect()
     }
 }
 
-fn requirement(requirement: &v1::LabelSelectorRequirement) -> Result<Expression, ApiSelectorError> {
+/// Unlike the conversion of `kube`, refuses an empty list of values, as the server does, and names the label.
+fn requirement(requirement: &v1::LabelSelectorRequirement) -> Result<Expression, ParseError> {
     let v1::LabelSelectorRequirement { key, operator, values } = requirement;
+    let invalid = |problem| ParseError::Requirement { key: key.clone(), problem };
     let values = || match values.as_deref().unwrap_or_default() {
-        [] => Err(ApiSelectorError::NoValues { key: key.clone(), operator: operator.clone() }),
+        [] => Err(invalid(format!("operator {operator} but no values; add at least one"))),
         values => Ok(values.iter().cloned().collect()),
     };
     match operator.as_str() {
@@ -205,7 +164,7 @@ fn requirement(requirement: &v1::LabelSelectorRequirement) -> Result<Expression,
         "NotIn" => Ok(Expression::NotIn(key.clone(), values()?)),
         "Exists" => Ok(Expression::Exists(key.clone())),
         "DoesNotExist" => Ok(Expression::DoesNotExist(key.clone())),
-        _ => Err(ApiSelectorError::UnknownOperator { key: key.clone(), operator: operator.clone() }),
+        _ => Err(invalid(format!("unknown operator {operator:?}; use In, NotIn, Exists or DoesNotExist"))),
     }
 }
 
@@ -229,7 +188,7 @@ struct Parser<'a> {
     at: usize,
 }
 
-type Parsed<T> = Result<T, SelectorProblem>;
+type Parsed<T> = Result<T, &'static str>;
 
 impl<'a> Parser<'a> {
     fn requirements(&mut self) -> Parsed<Vec<Expression>> {
@@ -242,7 +201,7 @@ impl<'a> Parser<'a> {
             if self.is_at_end() {
                 return Ok(requirements);
             }
-            self.expect(",", SelectorProblem::ExpectedComma)?;
+            self.expect(",", EXPECTED_COMMA)?;
         }
     }
 
@@ -262,36 +221,36 @@ impl<'a> Parser<'a> {
             "in" => Ok(Expression::In(key, self.values()?)),
             "notin" => Ok(Expression::NotIn(key, self.values()?)),
             "" if self.rest().is_empty() || self.rest().starts_with(',') => Ok(Expression::Exists(key)),
-            "" if self.rest().starts_with(['<', '>']) => Err(SelectorProblem::UnsupportedComparison),
+            "" if self.rest().starts_with(['<', '>']) => Err(UNSUPPORTED_COMPARISON),
             _ => {
                 self.at = start;
-                Err(SelectorProblem::ExpectedOperator)
+                Err(EXPECTED_OPERATOR)
             }
         }
     }
 
     /// Parses a list in parentheses. As in Kubernetes, nothing between two commas means the empty value.
     fn values(&mut self) -> Parsed<BTreeSet<String>> {
-        self.expect("(", SelectorProblem::ExpectedOpeningParenthesis)?;
+        self.expect("(", EXPECTED_OPENING_PARENTHESIS)?;
         let mut values = BTreeSet::new();
         loop {
             values.insert(self.value()?);
             if self.take(")") {
                 return Ok(values);
             }
-            self.expect(",", SelectorProblem::ExpectedClosingParenthesis)?;
+            self.expect(",", EXPECTED_CLOSING_PARENTHESIS)?;
         }
     }
 
     fn key(&mut self) -> Parsed<String> {
-        self.valid_word(is_key, SelectorProblem::InvalidKey)
+        self.valid_word(is_key, INVALID_KEY)
     }
 
     fn value(&mut self) -> Parsed<String> {
-        self.valid_word(is_value, SelectorProblem::InvalidValue)
+        self.valid_word(is_value, INVALID_VALUE)
     }
 
-    fn valid_word(&mut self, is_valid: impl FnOnce(&str) -> bool, problem: SelectorProblem) -> Parsed<String> {
+    fn valid_word(&mut self, is_valid: impl FnOnce(&str) -> bool, problem: &'static str) -> Parsed<String> {
         self.skip_space();
         let start = self.at;
         let word = self.word();
@@ -311,7 +270,7 @@ impl<'a> Parser<'a> {
         word
     }
 
-    fn expect(&mut self, token: &str, problem: SelectorProblem) -> Parsed<()> {
+    fn expect(&mut self, token: &str, problem: &'static str) -> Parsed<()> {
         if self.take(token) { Ok(()) } else { Err(problem) }
     }
 
@@ -405,33 +364,32 @@ mod tests {
 
     #[test]
     fn an_invalid_selector_is_an_error_with_the_position_and_what_was_expected() {
-        use SelectorProblem as Problem;
         let table = [
-            (",app", 0, Problem::InvalidKey),
-            ("app=web,", 8, Problem::InvalidKey),
-            ("app=web,,x", 8, Problem::InvalidKey),
-            ("=web", 0, Problem::InvalidKey),
-            ("a/b/c", 0, Problem::InvalidKey),
-            ("UPPER.com/x", 0, Problem::InvalidKey),
-            ("-app", 0, Problem::InvalidKey),
+            (",app", 0, INVALID_KEY),
+            ("app=web,", 8, INVALID_KEY),
+            ("app=web,,x", 8, INVALID_KEY),
+            ("=web", 0, INVALID_KEY),
+            ("a/b/c", 0, INVALID_KEY),
+            ("UPPER.com/x", 0, INVALID_KEY),
+            ("-app", 0, INVALID_KEY),
             // Kubernetes skips spaces, tabs and line breaks, and no other white space.
-            ("app=web\u{a0}", 4, Problem::InvalidValue),
-            ("\u{3000}", 0, Problem::InvalidKey),
-            ("app=we/b", 4, Problem::InvalidValue),
-            ("app=web.", 4, Problem::InvalidValue),
-            ("app in (web,-x)", 12, Problem::InvalidValue),
-            ("app web", 4, Problem::ExpectedOperator),
-            ("app(web)", 3, Problem::ExpectedOperator),
-            ("cpu > 3", 4, Problem::UnsupportedComparison),
-            ("app in web", 7, Problem::ExpectedOpeningParenthesis),
-            ("app notin", 9, Problem::ExpectedOpeningParenthesis),
-            ("app in (web", 11, Problem::ExpectedClosingParenthesis),
-            ("app in (web=", 11, Problem::ExpectedClosingParenthesis),
-            ("app=web tier=x", 8, Problem::ExpectedComma),
-            ("!app=web", 4, Problem::ExpectedComma),
+            ("app=web\u{a0}", 4, INVALID_VALUE),
+            ("\u{3000}", 0, INVALID_KEY),
+            ("app=we/b", 4, INVALID_VALUE),
+            ("app=web.", 4, INVALID_VALUE),
+            ("app in (web,-x)", 12, INVALID_VALUE),
+            ("app web", 4, EXPECTED_OPERATOR),
+            ("app(web)", 3, EXPECTED_OPERATOR),
+            ("cpu > 3", 4, UNSUPPORTED_COMPARISON),
+            ("app in web", 7, EXPECTED_OPENING_PARENTHESIS),
+            ("app notin", 9, EXPECTED_OPENING_PARENTHESIS),
+            ("app in (web", 11, EXPECTED_CLOSING_PARENTHESIS),
+            ("app in (web=", 11, EXPECTED_CLOSING_PARENTHESIS),
+            ("app=web tier=x", 8, EXPECTED_COMMA),
+            ("!app=web", 4, EXPECTED_COMMA),
         ];
         for (text, offset, problem) in table {
-            let expected = ParseSelectorError { text: text.into(), offset, problem };
+            let expected = ParseError::LabelSelector { text: text.into(), offset, problem };
             assert_eq!(text.parse::<LabelSelector>(), Err(expected), "{text:?}");
         }
         assert_eq!(

@@ -2,12 +2,15 @@
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
+use derive_where::derive_where;
+
 use super::{
-    LabelSelector, Lookup, UnknownIndex,
+    Index, LabelSelector, Lookup,
+    index::Objects,
     lister::{in_namespace, select},
     table::Table,
 };
-use crate::{Cached, Key, ResourceVersion, object::Labelled};
+use crate::{Cached, Key, ResourceVersion, error::IndexError, object::Labelled};
 
 /// The objects, indexes and version of the cache at one moment. Later changes of the cache do not affect it.
 ///
@@ -24,9 +27,10 @@ use crate::{Cached, Key, ResourceVersion, object::Labelled};
 ///
 /// stock.remove(&Key::namespaced("shop", "apples"));
 ///
-/// assert_eq!(before.by_index("namespace", "shop").unwrap().len(), 1);
+/// assert_eq!(before.index("namespace").unwrap().get("shop").len(), 1);
 /// assert!(stock.lister().is_empty());
 /// ```
+#[derive_where(Clone)]
 pub struct Snapshot<O> {
     table: Arc<Table>,
     object_type: PhantomData<fn(O) -> O>,
@@ -67,13 +71,14 @@ impl<O> Snapshot<O> {
         in_namespace(namespace, self.table.in_namespace(namespace))
     }
 
-    /// The objects that have this value in the index.
+    /// The index with this name, as it was when the snapshot was taken. Holding it costs as much as holding the snapshot.
     ///
     /// # Errors
     ///
     /// When the index was added after the snapshot was taken, or does not exist.
-    pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Cached<O>>, UnknownIndex> {
-        self.table.by_index(index, value).map(Cached::all_typed)
+    pub fn index(&self, name: &str) -> Result<Index<O>, IndexError> {
+        let (name, position) = self.table.find_index(name)?;
+        Ok(Index::new(name, Objects::Snapshot(Arc::clone(&self.table)), position))
     }
 
     /// The objects that match all of these pairs of index and value; see [`Lister::by_indexes`](super::Lister::by_indexes).
@@ -84,22 +89,8 @@ impl<O> Snapshot<O> {
     pub fn by_indexes(
         &self,
         lookups: impl IntoIterator<Item = impl Into<Lookup>>,
-    ) -> Result<Vec<Cached<O>>, UnknownIndex> {
+    ) -> Result<Vec<Cached<O>>, IndexError> {
         self.table.by_indexes(&Lookup::collect(lookups)).map(Cached::all_typed)
-    }
-
-    /// The keys of the objects that have this value in the index, sorted.
-    ///
-    /// # Errors
-    ///
-    /// When the index was added after the snapshot was taken, or does not exist.
-    pub fn keys_by_index(&self, index: &str, value: &str) -> Result<Vec<Key>, UnknownIndex> {
-        self.table.keys_by_index(index, value)
-    }
-
-    /// The values of all objects in an index, each once; empty if the snapshot has no such index.
-    pub fn index_values(&self, index: &str) -> Vec<Arc<str>> {
-        self.table.index_values(index)
     }
 
     /// The objects whose labels match; see [`Lister::select`](super::Lister::select).
@@ -108,12 +99,6 @@ impl<O> Snapshot<O> {
         O: Labelled + 'static,
     {
         select(selector, || Cached::all_typed(self.table.list()))
-    }
-}
-
-impl<O> Clone for Snapshot<O> {
-    fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.table))
     }
 }
 

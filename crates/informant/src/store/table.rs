@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     Cached, Key, ResourceVersion,
+    error::IndexError,
     key::KeyParts,
     object::Erased,
     slots::{Keyed, Slot, Slots},
@@ -32,16 +33,6 @@ pub(super) struct Table {
 pub(super) struct TableIndex {
     pub(super) function: AnyIndexFunction,
     pub(super) buckets: Buckets,
-}
-
-/// The error of a lookup in an index that does not exist.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no index is named {name:?}; the existing ones are {existing:?}")]
-pub struct UnknownIndex {
-    /// The requested name.
-    pub name: String,
-    /// The names of the existing indexes.
-    pub existing: Vec<Arc<str>>,
 }
 
 /// Reading. A [`Lister`](super::Lister) calls these functions under the table lock, a [`Snapshot`](super::Snapshot) without one, so they
@@ -77,15 +68,17 @@ impl Table {
         self.version.as_ref()
     }
 
-    /// Returns the index with a name, and its position.
-    pub(super) fn find_index(&self, name: &str) -> Result<(usize, &TableIndex), UnknownIndex> {
-        let existing = || self.indexes.iter().map(|index| Arc::clone(&index.function.name)).collect();
-        let unknown = || UnknownIndex { name: name.to_owned(), existing: existing() };
-        self.indexes.iter().enumerate().find(|(_, index)| *index.function.name == *name).ok_or_else(unknown)
+    /// Returns the name and the position of the index with a name.
+    pub(super) fn find_index(&self, name: &str) -> Result<(Arc<str>, usize), IndexError> {
+        let names = || self.indexes.iter().map(|index| &index.function.name);
+        match names().position(|existing| **existing == *name) {
+            Some(position) => Ok((Arc::clone(&self.indexes[position].function.name), position)),
+            None => Err(IndexError::Unknown { name: name.to_owned(), existing: names().cloned().collect() }),
+        }
     }
 
-    fn index(&self, name: &str) -> Result<&TableIndex, UnknownIndex> {
-        self.find_index(name).map(|(_, index)| index)
+    pub(super) fn index(&self, name: &str) -> Result<&TableIndex, IndexError> {
+        self.find_index(name).map(|(_, position)| &self.indexes[position])
     }
 
     /// Returns the index at a position; `None` if this state is older than the index.
@@ -108,20 +101,10 @@ impl Table {
         }
     }
 
-    /// Returns the objects that have a value in the index with a name, in no order.
-    pub(super) fn by_index(&self, index: &str, value: &str) -> Result<Vec<Cached<Erased>>, UnknownIndex> {
-        Ok(self.by_value(self.index(index)?, value))
-    }
-
-    /// Returns the keys of the objects that have a value in the index with a name, sorted.
-    pub(super) fn keys_by_index(&self, index: &str, value: &str) -> Result<Vec<Key>, UnknownIndex> {
-        Ok(self.keys_by_value(self.index(index)?, value))
-    }
-
     /// Returns the objects that have all of these values, each in its index, in no order; without any value, all objects.
-    pub(super) fn by_indexes(&self, lookups: &[Lookup]) -> Result<Vec<Cached<Erased>>, UnknownIndex> {
+    pub(super) fn by_indexes(&self, lookups: &[Lookup]) -> Result<Vec<Cached<Erased>>, IndexError> {
         let wanted = lookups.iter().map(|lookup| Ok((&self.index(lookup.index())?.buckets, lookup.value())));
-        let wanted = wanted.collect::<Result<Vec<_>, UnknownIndex>>()?;
+        let wanted = wanted.collect::<Result<Vec<_>, IndexError>>()?;
         // Starts with the rarest value, so that the other values are checked for few objects.
         let Some((rarest, value)) = wanted.iter().min_by_key(|(buckets, value)| buckets.count(value)) else {
             return Ok(self.list());
@@ -131,11 +114,6 @@ impl Table {
         Ok(self.objects_at(rarest.slots(value).filter(has_all)).cloned().collect())
     }
 
-    /// Returns all values of the index with a name, each once; empty if there is no such index.
-    pub(super) fn index_values(&self, index: &str) -> Vec<Arc<str>> {
-        self.index(index).map(|index| index.buckets.texts().cloned().collect()).unwrap_or_default()
-    }
-
     /// Returns the objects that have a value in an index, in no order.
     pub(super) fn by_value(&self, index: &TableIndex, value: &str) -> Vec<Cached<Erased>> {
         let mut objects = Vec::with_capacity(index.buckets.count(value));
@@ -143,11 +121,9 @@ impl Table {
         objects
     }
 
-    /// Returns the keys of the objects that have a value in an index, sorted.
+    /// Returns the keys of the objects that have a value in an index, in no order.
     pub(super) fn keys_by_value(&self, index: &TableIndex, value: &str) -> Vec<Key> {
-        let mut keys: Vec<_> = self.objects_at(index.buckets.slots(value)).map(Cached::key).cloned().collect();
-        keys.sort_unstable();
-        keys
+        self.objects_at(index.buckets.slots(value)).map(Cached::key).cloned().collect()
     }
 
     fn objects_at(&self, slots: impl Iterator<Item = Slot>) -> impl Iterator<Item = &Cached<Erased>> {
@@ -162,31 +138,25 @@ impl Table {
 
 /// Writing.
 impl Table {
-    /// Applies writes in order. `computed` has the index values of all upserts. Returns the result of each write, and the objects that
-    /// were not stored because the stored ones are in the same state: no object is dropped in this function, during which readers may have to wait.
-    pub(super) fn apply(
-        &mut self,
-        batch: WriteBatch<Erased>,
-        computed: &ComputedValues,
-    ) -> (Vec<Replacement<Erased>>, Vec<Cached<Erased>>) {
-        let WriteBatch { mut writes, removed, version, keeps_same_states, .. } = batch;
+    /// Applies writes in order. `computed` has the index values of all upserts. Returns the result of each write: no object is dropped in
+    /// this function, during which readers may have to wait.
+    pub(super) fn apply(&mut self, batch: WriteBatch<Erased>, computed: &ComputedValues) -> Vec<Replacement<Erased>> {
+        let WriteBatch { mut writes, removed, version, .. } = batch;
         if version.is_some() {
             self.version = version;
         }
-        let (mut removed, mut row, mut unused) = (removed.into_iter(), 0, Vec::new());
+        let (mut removed, mut row) = (removed.into_iter(), 0);
         for write in &mut writes {
-            match (&write.old, write.new.take()) {
+            match (&write.old, &write.new) {
                 (Some(kept), _) => write.new = Some(kept.clone()),
                 (None, Some(object)) => {
-                    let (replacement, received) = self.upsert(object, computed, row, keeps_same_states);
-                    *write = replacement;
-                    unused.extend(received);
+                    write.old = self.upsert(object, computed, row);
                     row += 1;
                 }
                 (None, None) => write.old = self.remove(&removed.next().expect("INV-W1")),
             }
         }
-        (writes, unused)
+        writes
     }
 
     /// Adds indexes that already hold the values of all slots in use.
@@ -237,26 +207,17 @@ impl Table {
         copy
     }
 
-    /// Stores an object. Also returns the object itself if it is not stored.
-    fn upsert(
-        &mut self,
-        object: Cached<Erased>,
-        computed: &ComputedValues,
-        row: usize,
-        keeps_same_state: bool,
-    ) -> (Replacement<Erased>, Option<Cached<Erased>>) {
+    /// Stores an object, and returns the object that it replaces.
+    fn upsert(&mut self, object: &Cached<Erased>, computed: &ComputedValues, row: usize) -> Option<Cached<Erased>> {
         let stored = self.objects.find(object.key()).and_then(|slot| Some((slot, self.objects.get_mut(slot)?)));
         let (slot, old) = match stored {
-            Some((_, stored)) if keeps_same_state && stored.is_same_state(&object) => {
-                return (Replacement { old: Some(stored.clone()), new: Some(stored.clone()) }, Some(object));
-            }
             Some((slot, stored)) => (slot, Some(std::mem::replace(stored, object.clone()))),
             None => (self.objects.insert(object.clone()), None),
         };
         for (column, index) in self.indexes.iter_mut().enumerate() {
             index.buckets.set(slot, computed.values(row, column));
         }
-        (Replacement { old, new: Some(object) }, None)
+        old
     }
 
     fn remove(&mut self, key: &Key) -> Option<Cached<Erased>> {

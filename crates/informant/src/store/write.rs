@@ -2,8 +2,9 @@
 
 use std::{fmt, marker::PhantomData};
 
-use super::IndexPanic;
-use crate::{Cached, Key, ResourceVersion, object::Erased};
+use derive_where::derive_where;
+
+use crate::{Cached, Key, ResourceVersion, error::IndexError, object::Erased};
 
 /// Writes to a cache that become visible together.
 ///
@@ -30,22 +31,22 @@ pub struct WriteBatch<O> {
     /// INV-W1: the keys of the writes that remove an object, in the same order.
     pub(super) removed: Vec<Key>,
     pub(super) version: Option<ResourceVersion>,
-    /// True if an object with the uid and version of the stored one is not written.
-    pub(super) keeps_same_states: bool,
     object_type: PhantomData<fn(O) -> O>,
 }
 
 /// The result of a batch.
+#[derive_where(Debug)]
 pub struct Applied<O> {
     /// The result of each write, in the order of the writes.
     pub replacements: Vec<Replacement<O>>,
     /// The panics of index functions. Their objects are stored, but these indexes do not find them.
-    pub index_panics: Vec<IndexPanic>,
+    pub index_panics: Vec<IndexError>,
     /// The number of objects in the cache after the batch.
     pub objects: usize,
 }
 
 /// The result of one write: the objects with its key before and after it.
+#[derive_where(Debug)]
 pub struct Replacement<O> {
     /// The object before the write.
     pub old: Option<Cached<O>>,
@@ -61,13 +62,7 @@ impl<O> WriteBatch<O> {
 
     /// Returns an empty batch with room for this number of writes.
     pub fn with_capacity(writes: usize) -> Self {
-        Self {
-            writes: Vec::with_capacity(writes),
-            removed: Vec::new(),
-            version: None,
-            keeps_same_states: false,
-            object_type: PhantomData,
-        }
+        Self { writes: Vec::with_capacity(writes), removed: Vec::new(), version: None, object_type: PhantomData }
     }
 
     /// Stores an object, replacing the one with the same key.
@@ -91,11 +86,6 @@ impl<O> WriteBatch<O> {
         self.writes.push(Replacement { old: Some(stored), new: None });
     }
 
-    /// Keeps a stored object if its replacement is the same state of it: same uid, same version.
-    pub(crate) fn keep_same_states(&mut self) {
-        self.keeps_same_states = true;
-    }
-
     /// Returns the number of writes.
     pub fn len(&self) -> usize {
         self.writes.len()
@@ -108,8 +98,8 @@ impl<O> WriteBatch<O> {
 
     /// Erases the object type.
     pub(super) fn erase(self) -> WriteBatch<Erased> {
-        let Self { writes, removed, version, keeps_same_states, object_type: _ } = self;
-        WriteBatch { writes, removed, version, keeps_same_states, object_type: PhantomData }
+        let Self { writes, removed, version, object_type: _ } = self;
+        WriteBatch { writes, removed, version, object_type: PhantomData }
     }
 
     /// Returns the objects that the batch stores.
@@ -139,22 +129,5 @@ impl<O> Default for WriteBatch<O> {
 impl<O> fmt::Debug for WriteBatch<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WriteBatch").field("writes", &self.writes.len()).field("version", &self.version).finish()
-    }
-}
-
-impl<O> fmt::Debug for Applied<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { replacements, index_panics, objects } = self;
-        f.debug_struct("Applied")
-            .field("replacements", replacements)
-            .field("index_panics", index_panics)
-            .field("objects", objects)
-            .finish()
-    }
-}
-
-impl<O> fmt::Debug for Replacement<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Replacement").field("old", &self.old).field("new", &self.new).finish()
     }
 }

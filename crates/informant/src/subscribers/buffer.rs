@@ -1,6 +1,6 @@
 //! The events that wait for one handler or stream.
 //!
-//! - **In:** batches of events, shared with the buffers of other listeners.
+//! - **In:** batches of events, event with the buffers of other listeners.
 //! - **Out:** chunks of events, which are claimed one by one.
 //! - **Knows nothing of:** locks, tasks, handlers.
 
@@ -15,7 +15,9 @@ use std::{
 };
 
 use super::coalesce::Coalesced;
-use crate::{event::CacheEvent, panics::DeferredDrop};
+use smallvec::SmallVec;
+
+use crate::{Event, object::Erased};
 
 /// What a buffer does when many events wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,10 +28,13 @@ pub(crate) enum BufferPolicy {
     Coalesce { above: usize },
 }
 
+/// Events that a buffer no longer needs. The caller drops them after it has released its locks: destructors of objects are users' code.
+pub(crate) type RemovedEvents = SmallVec<[EventBatch; 2]>;
+
 /// Events that were distributed together. All listeners share them.
 #[derive(Clone)]
 pub(crate) struct EventBatch {
-    events: Arc<[CacheEvent]>,
+    events: Arc<[Event<Erased>]>,
     /// The index after the last resync event; 0 if there is none.
     resyncs_end: usize,
 }
@@ -76,8 +81,8 @@ const COALESCED_CHUNK: usize = 64;
 const ALL_CLAIMED: usize = usize::MAX / 2;
 
 impl EventBatch {
-    pub(super) fn new(events: Arc<[CacheEvent]>) -> Self {
-        let last_resync = events.iter().rposition(|shared| shared.event.is_resync());
+    pub(super) fn new(events: Arc<[Event<Erased>]>) -> Self {
+        let last_resync = events.iter().rposition(Event::is_resync);
         Self { events, resyncs_end: last_resync.map_or(0, |last| last + 1) }
     }
 
@@ -86,16 +91,16 @@ impl EventBatch {
     }
 }
 
-impl FromIterator<CacheEvent> for EventBatch {
-    fn from_iter<I: IntoIterator<Item = CacheEvent>>(events: I) -> Self {
+impl FromIterator<Event<Erased>> for EventBatch {
+    fn from_iter<I: IntoIterator<Item = Event<Erased>>>(events: I) -> Self {
         Self::new(events.into_iter().collect())
     }
 }
 
 impl Deref for EventBatch {
-    type Target = [CacheEvent];
+    type Target = [Event<Erased>];
 
-    fn deref(&self) -> &[CacheEvent] {
+    fn deref(&self) -> &[Event<Erased>] {
         &self.events
     }
 }
@@ -142,8 +147,8 @@ impl Buffer {
     }
 
     /// Appends a batch. If too many events wait, coalesces them. Returns events that do not wait any more.
-    pub(super) fn push(&mut self, batch: EventBatch) -> DeferredDrop<EventBatch> {
-        let mut removed = DeferredDrop::default();
+    pub(super) fn push(&mut self, batch: EventBatch) -> RemovedEvents {
+        let mut removed = RemovedEvents::default();
         if self.is_closed {
             removed.push(batch);
             return removed;
@@ -161,7 +166,7 @@ impl Buffer {
         removed
     }
 
-    fn coalesce(&mut self, removed: &mut DeferredDrop<EventBatch>) {
+    fn coalesce(&mut self, removed: &mut RemovedEvents) {
         debug_assert_eq!(self.in_batches, self.batches.iter().map(|batch| batch.len()).sum::<usize>(), "INV-L2");
         let with_resyncs = self.batches.iter().filter(|batch| batch.has_resyncs());
         debug_assert_eq!(self.batches_with_resyncs, with_resyncs.count(), "INV-L5");
@@ -180,10 +185,14 @@ impl Buffer {
         self.batches_with_resyncs = 0;
     }
 
-    /// Takes the next chunk; `None` if the buffer is closed. Moves the previous chunk to `finished`: the caller must have delivered every
+    /// Takes the next chunk; `None` if the buffer is closed. Returns the previous chunk, too: the caller must have delivered every
     /// event that it claimed from that chunk, and claimed all events that `coalesce` did not take back.
-    pub(super) fn poll_chunk(&mut self, finished: &mut DeferredDrop<EventBatch>) -> Poll<Option<EventBatch>> {
-        finished.extend(self.current.take().map(|chunk| chunk.events));
+    pub(super) fn poll_chunk(&mut self) -> (Option<EventBatch>, Poll<Option<EventBatch>>) {
+        let finished = self.current.take().map(|chunk| chunk.events);
+        (finished, self.poll_next_chunk())
+    }
+
+    fn poll_next_chunk(&mut self) -> Poll<Option<EventBatch>> {
         if self.is_closed {
             return Poll::Ready(None);
         }
@@ -210,12 +219,12 @@ impl Buffer {
     }
 
     /// Takes all waiting events out. Afterwards the buffer accepts and returns none.
-    pub(super) fn close(&mut self) -> DeferredDrop<EventBatch> {
+    pub(super) fn close(&mut self) -> RemovedEvents {
         self.is_closed = true;
         self.claims.revoke();
         self.in_batches = 0;
         self.batches_with_resyncs = 0;
-        let mut removed = DeferredDrop::default();
+        let mut removed = RemovedEvents::default();
         removed.extend(self.current.take().map(|chunk| chunk.events));
         removed.push(self.coalesced.clear().into_iter().collect());
         removed.extend(std::mem::take(&mut self.batches));
@@ -285,7 +294,7 @@ mod tests {
     }
 
     fn batch(events: impl IntoIterator<Item = Event<Erased>>) -> EventBatch {
-        events.into_iter().map(CacheEvent::from).collect()
+        events.into_iter().collect()
     }
 
     fn add(name: u32) -> Event<Erased> {
@@ -305,7 +314,7 @@ mod tests {
     }
 
     fn next_chunk(buffer: &mut Buffer) -> Option<EventBatch> {
-        match buffer.poll_chunk(&mut DeferredDrop::default()) {
+        match buffer.poll_chunk().1 {
             Poll::Ready(chunk) => chunk,
             Poll::Pending => None,
         }
@@ -406,7 +415,7 @@ mod tests {
     }
 
     /// Claims the next event, of the next chunk if there is no more of this one.
-    fn claim(buffer: &mut Buffer, chunk: &mut Option<EventBatch>) -> Option<CacheEvent> {
+    fn claim(buffer: &mut Buffer, chunk: &mut Option<EventBatch>) -> Option<Event<Erased>> {
         loop {
             if let Some(event) = chunk.as_ref().and_then(|chunk| chunk.get(buffer.claims().claim())) {
                 return Some(event.clone());
@@ -445,7 +454,7 @@ mod tests {
             let waits = buffer.has_resyncs();
             let rest: Vec<_> = std::iter::from_fn(|| claim(&mut buffer, &mut chunk)).collect();
 
-            assert_eq!(waits, rest.iter().any(|event| event.event.is_resync()));
+            assert_eq!(waits, rest.iter().any(crate::event::Event::is_resync));
             assert!(!buffer.has_resyncs());
         });
     }

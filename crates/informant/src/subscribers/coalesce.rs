@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use crate::{Event, Key, event::CacheEvent};
+use crate::{Event, Key, object::Erased};
 
 /// Waiting events, at most two of each object.
 #[derive(Default)]
 pub(super) struct Coalesced {
     /// The events by their position.
-    events: BTreeMap<u64, CacheEvent>,
+    events: BTreeMap<u64, Event<Erased>>,
     /// The positions of an object's events, oldest first: one, or a delete and one event after it.
     ///
     /// INV-L1: contains exactly the positions of all events that concern an object.
@@ -28,24 +28,24 @@ pub(super) struct Coalesced {
 
 /// The result of combining two events of one object.
 enum Combination {
-    One(CacheEvent),
+    One(Event<Erased>),
     /// The handler has not received the add, so it need not receive the delete.
     Nothing,
     Both,
 }
 
 /// The table of combinations. Neither event was delivered yet.
-fn combine(older: &CacheEvent, newer: &CacheEvent) -> Combination {
+fn combine(older: &Event<Erased>, newer: &Event<Erased>) -> Combination {
     use Event::{Added, Deleted, Resynced, Synced, Updated};
-    match (&older.event, &newer.event) {
+    match (older, newer) {
         (Added { origin, .. }, Updated { new: object, .. } | Added { object, .. }) => {
-            Combination::One(Added { object: object.clone(), origin: *origin }.into())
+            Combination::One(Added { object: object.clone(), origin: *origin })
         }
         (Added { .. }, Deleted(_)) => Combination::Nothing,
         (Updated { old, .. }, Updated { new, .. } | Added { object: new, .. }) => {
-            Combination::One(Updated { old: old.clone(), new: new.clone() }.into())
+            Combination::One(Updated { old: old.clone(), new: new.clone() })
         }
-        (Updated { old, .. }, Deleted(deleted)) => Combination::One(CacheEvent::deleted(deleted.clone(), old.clone())),
+        (Updated { .. }, Deleted(deleted)) => Combination::One(Deleted(deleted.clone())),
         // A change replaces a resync, and a resync never replaces a change.
         (Added { .. } | Updated { .. }, Resynced(_)) => Combination::One(older.clone()),
         (Resynced(_), Added { .. } | Updated { .. } | Deleted(_) | Resynced(_)) => Combination::One(newer.clone()),
@@ -76,8 +76,8 @@ impl Coalesced {
 
     /// Appends an event, whose position is greater than all others. Events that were replaced are put into `replaced`: the caller drops
     /// them without a lock, since their destructors are users' code.
-    pub(super) fn push(&mut self, position: u64, event: CacheEvent, replaced: &mut Vec<CacheEvent>) {
-        let Some(key) = event.event.key().cloned() else {
+    pub(super) fn push(&mut self, position: u64, event: Event<Erased>, replaced: &mut Vec<Event<Erased>>) {
+        let Some(key) = event.key().cloned() else {
             self.insert(position, event);
             return;
         };
@@ -111,28 +111,28 @@ impl Coalesced {
         replaced.extend([older, event]);
     }
 
-    fn insert(&mut self, position: u64, event: CacheEvent) {
-        self.resyncs += usize::from(event.event.is_resync());
+    fn insert(&mut self, position: u64, event: Event<Erased>) {
+        self.resyncs += usize::from(event.is_resync());
         self.events.insert(position, event);
     }
 
-    fn remove(&mut self, position: u64) -> Option<CacheEvent> {
+    fn remove(&mut self, position: u64) -> Option<Event<Erased>> {
         let event = self.events.remove(&position)?;
-        self.resyncs -= usize::from(event.event.is_resync());
+        self.resyncs -= usize::from(event.is_resync());
         Some(event)
     }
 
     /// Takes all events out.
-    pub(super) fn clear(&mut self) -> Vec<CacheEvent> {
+    pub(super) fn clear(&mut self) -> Vec<Event<Erased>> {
         let emptied = Self { removed: self.removed, ..Self::default() };
         std::mem::replace(self, emptied).events.into_values().collect()
     }
 
     /// Takes the oldest event, with its position.
-    pub(super) fn pop(&mut self) -> Option<(u64, CacheEvent)> {
+    pub(super) fn pop(&mut self) -> Option<(u64, Event<Erased>)> {
         let position = self.first_position()?;
         let event = self.remove(position)?;
-        if let Some(key) = event.event.key()
+        if let Some(key) = event.key()
             && let Some(positions) = self.positions.get_mut(key)
         {
             positions.retain(|other| *other != position);
@@ -164,29 +164,29 @@ mod tests {
         Cached::new(Identity { key: Key::cluster_scoped(name), uid: "u".into(), version }, ()).erase()
     }
 
-    fn add(version: u64) -> CacheEvent {
-        Event::Added { object: object("x", version), origin: Origin::InitialList }.into()
+    fn add(version: u64) -> Event<Erased> {
+        Event::Added { object: object("x", version), origin: Origin::InitialList }
     }
 
-    fn update(old: u64, new: u64) -> CacheEvent {
-        Event::Updated { old: object("x", old), new: object("x", new) }.into()
+    fn update(old: u64, new: u64) -> Event<Erased> {
+        Event::Updated { old: object("x", old), new: object("x", new) }
     }
 
-    fn delete(last: u64, version: u64) -> CacheEvent {
-        CacheEvent::deleted(Deleted::Observed(object("x", version)), object("x", last))
+    fn delete(version: u64) -> Event<Erased> {
+        Event::Deleted(Deleted::Observed(object("x", version)))
     }
 
-    fn unchanged(version: u64) -> CacheEvent {
-        Event::Resynced(object("x", version)).into()
+    fn unchanged(version: u64) -> Event<Erased> {
+        Event::Resynced(object("x", version))
     }
 
-    fn show(shared: &CacheEvent) -> String {
-        match &shared.event {
+    fn show(event: &Event<Erased>) -> String {
+        match event {
             Event::Added { object, origin: Origin::InitialList } => format!("initial +{object:?}"),
             Event::Added { object, origin: Origin::Live } => format!("+{object:?}"),
             Event::Updated { old, new } => format!("{old:?}→{new:?}"),
             Event::Resynced(object) => format!("={object:?}"),
-            Event::Deleted(deleted) => format!("-{:?} last {:?}", deleted.object(), shared.last_received().unwrap()),
+            Event::Deleted(deleted) => format!("-{:?}", deleted.object()),
             Event::Synced => "synced".into(),
         }
     }
@@ -204,14 +204,14 @@ mod tests {
         fn check_invariants(&self) {
             let mut positions: Vec<_> = self.positions.values().flatten().copied().collect();
             positions.sort_unstable();
-            let keyed = self.events.iter().filter(|(_, event)| event.event.key().is_some());
+            let keyed = self.events.iter().filter(|(_, event)| event.key().is_some());
             assert_eq!(positions, keyed.map(|(position, _)| *position).collect::<Vec<_>>(), "INV-L1");
             assert!(self.positions.values().all(|positions| (1..=2).contains(&positions.len())), "INV-L1");
-            assert_eq!(self.resyncs, self.events.values().filter(|event| event.event.is_resync()).count(), "INV-L4");
+            assert_eq!(self.resyncs, self.events.values().filter(|event| event.is_resync()).count(), "INV-L4");
         }
     }
 
-    fn coalesced(events: impl IntoIterator<Item = CacheEvent>) -> Vec<String> {
+    fn coalesced(events: impl IntoIterator<Item = Event<Erased>>) -> Vec<String> {
         let mut coalesced = Coalesced::default();
         (0..).zip(events).for_each(|(position, event)| coalesced.push(position, event, &mut Vec::new()));
         coalesced.drained()
@@ -221,12 +221,12 @@ mod tests {
     #[test]
     fn each_pair_of_events_has_its_coalesced_outcome() {
         assert_eq!(coalesced([add(1), update(1, 2)]), ["initial +x@2"]);
-        assert!(coalesced([add(1), delete(1, 2)]).is_empty());
+        assert!(coalesced([add(1), delete(2)]).is_empty());
         assert_eq!(coalesced([update(1, 2), update(2, 3)]), ["x@1→x@3"]);
-        assert_eq!(coalesced([update(1, 2), delete(2, 3)]), ["-x@3 last x@1"]);
-        assert_eq!(coalesced([delete(1, 2), add(3)]), ["-x@2 last x@1", "initial +x@3"]);
-        assert_eq!(coalesced([delete(1, 2), add(3), update(3, 4)]), ["-x@2 last x@1", "initial +x@4"]);
-        assert_eq!(coalesced([delete(1, 2), add(3), delete(3, 4)]), ["-x@2 last x@1"]);
+        assert_eq!(coalesced([update(1, 2), delete(3)]), ["-x@3"]);
+        assert_eq!(coalesced([delete(2), add(3)]), ["-x@2", "initial +x@3"]);
+        assert_eq!(coalesced([delete(2), add(3), update(3, 4)]), ["-x@2", "initial +x@4"]);
+        assert_eq!(coalesced([delete(2), add(3), delete(4)]), ["-x@2"]);
     }
 
     /// Decision 10: a sync never replaces a change.
@@ -235,36 +235,36 @@ mod tests {
         assert_eq!(coalesced([add(1), unchanged(1)]), ["initial +x@1"]);
         assert_eq!(coalesced([update(1, 2), unchanged(2)]), ["x@1→x@2"]);
         assert_eq!(coalesced([unchanged(1), update(1, 2)]), ["x@1→x@2"]);
-        assert_eq!(coalesced([unchanged(1), delete(1, 2)]), ["-x@2 last x@1"]);
+        assert_eq!(coalesced([unchanged(1), delete(2)]), ["-x@2"]);
         assert_eq!(coalesced([unchanged(1), unchanged(1)]), ["=x@1"]);
     }
 
     #[test]
     fn a_coalesced_event_has_the_position_of_the_earlier_one_and_synced_keeps_its_own() {
         let other = Event::Added { object: object("y", 5), origin: Origin::Live };
-        let events = [add(1), Event::Synced.into(), other.into(), update(1, 2)];
+        let events = [add(1), Event::Synced, other, update(1, 2)];
         assert_eq!(coalesced(events), ["initial +x@2", "synced", "+y@5"]);
     }
 
     /// Steps of objects: 0 deletes the object, 1 resyncs it, any other number changes it.
-    fn history(steps: &[(u8, u8)]) -> Vec<CacheEvent> {
+    fn history(steps: &[(u8, u8)]) -> Vec<Event<Erased>> {
         let mut known: HashMap<u8, Cached<Erased>> = HashMap::new();
         let mut events = Vec::new();
         for (version, (name, step)) in (1..).zip(steps) {
             let now = object(&format!("o{name}"), version);
             match (known.get(name).cloned(), step) {
-                (Some(last), 0) => {
+                (Some(_), 0) => {
                     known.remove(name);
-                    events.push(CacheEvent::deleted(Deleted::Observed(now), last));
+                    events.push(Event::Deleted(Deleted::Observed(now)));
                 }
-                (Some(last), 1) => events.push(Event::Resynced(last).into()),
+                (Some(last), 1) => events.push(Event::Resynced(last)),
                 (Some(old), _) => {
                     known.insert(*name, now.clone());
-                    events.push(Event::Updated { old, new: now }.into());
+                    events.push(Event::Updated { old, new: now });
                 }
                 (None, _) => {
                     known.insert(*name, now.clone());
-                    events.push(Event::Added { object: now, origin: Origin::Live }.into());
+                    events.push(Event::Added { object: now, origin: Origin::Live });
                 }
             }
         }
@@ -272,17 +272,15 @@ mod tests {
     }
 
     /// Applies an event to the objects that a handler knows; panics if the event does not fit them.
-    fn deliver(known: &mut BTreeMap<Key, String>, event: &CacheEvent) {
+    fn deliver(known: &mut BTreeMap<Key, String>, event: &Event<Erased>) {
         let shown = |object: &Cached<Erased>| format!("{object:?}");
-        match &event.event {
+        match event {
             Event::Added { object, .. } => assert!(known.insert(object.key().clone(), shown(object)).is_none()),
             Event::Updated { old, new } => {
                 assert_eq!(known.insert(new.key().clone(), shown(new)), Some(shown(old)));
             }
             Event::Resynced(object) => assert_eq!(known.get(object.key()), Some(&shown(object))),
-            Event::Deleted(deleted) => {
-                assert_eq!(known.remove(deleted.key()), event.last_received().map(shown));
-            }
+            Event::Deleted(deleted) => assert!(known.remove(deleted.key()).is_some()),
             Event::Synced => {}
         }
     }

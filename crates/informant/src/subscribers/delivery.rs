@@ -49,17 +49,14 @@ pub(super) fn deliver(
     // If the worker never starts, these are dropped in this order: the listener ends last.
     let owned = (handler, filter, EndOnDrop(Arc::clone(&listener)));
     async move {
+        // Declared first, so that the listener ends after handler and filter are dropped.
         let (handler, filter, _end_on_drop) = owned;
         let filtering = filter.map(Filtering::new);
         let mut delivery = Delivery { listener: &listener, handler, filtering, group: 1, last_warning: None };
         while let Some(chunk) = poll_fn(|context| listener.poll_chunk(context)).await {
             let spent = delivery.deliver(&chunk, call_lock.as_ref()).await;
-            listener.drop_catching_panics(chunk);
             listener.metrics.record_chunk(spent);
         }
-        // Handler and filter are dropped before the listener ends.
-        listener.drop_catching_panics(delivery.handler);
-        listener.drop_catching_panics(delivery.filtering);
     }
 }
 
@@ -99,7 +96,7 @@ impl Delivery<'_> {
         let listener = self.listener;
         let mut spent = Duration::ZERO;
         loop {
-            // Waits until no other worker calls the shared handler. If the listener is closed first, it has no more events.
+            // Waits until no other worker calls the event handler. If the listener is closed first, it has no more events.
             let lock = OptionFuture::from(call_lock.map(CallLock::lock));
             let Either::Left((guard, _)) = select(pin!(lock), pin!(listener.closed())).await else { return spent };
             let mut group = CallGroup { last: None, claimed: 0, delivered: 0, has_more: true };
@@ -132,7 +129,8 @@ impl Delivery<'_> {
         begun: Instant,
     ) -> Result<(), String> {
         while let Some(future) = panics::catch(|| self.call_until_future(chunk, group, begun))? {
-            run(self.listener, future).await?;
+            // The future also runs to its end if the listener is closed meanwhile: the task that removes the handler may wait for it.
+            AssertUnwindSafe(future).catch_unwind().await.map_err(|payload| panics::message(&*payload))?;
             after_event(self.listener, group.last);
             if begun.elapsed() > LONG {
                 return Ok(());
@@ -151,10 +149,10 @@ impl Delivery<'_> {
         while group.has_more && group.claimed < self.group {
             let position = self.listener.claims.claim();
             group.has_more = position + 1 < chunk.len();
-            let shared = chunk.get(position)?;
-            group.last = Some(&shared.event);
+            let event = chunk.get(position)?;
+            group.last = Some(event);
             group.claimed += 1;
-            let received = self.listener.event_for_handler(&mut self.filtering, &shared.event);
+            let received = self.listener.event_for_handler(&mut self.filtering, event);
             if self.listener.is_closed() {
                 // The filter is users' code and may take long. The handler was removed meanwhile, so it must not be called.
                 return None;
@@ -191,27 +189,6 @@ impl Delivery<'_> {
             let (informer, handler, elapsed_ms) = (&*self.listener.informer, &*self.listener.name, took.as_millis());
             warn!(informer, handler, count = calls, elapsed_ms, waiting, "the handler is slow; events pile up for it");
         }
-    }
-}
-
-/// Runs the future of an async callback to its end; if it panics, returns the panic's message.
-///
-/// The future also runs to its end if the listener is closed meanwhile: the task that removes the handler may wait for it.
-async fn run(listener: &Listener, future: EventFuture) -> Result<(), String> {
-    let mut running = RunningFuture { listener, future: Some(future) };
-    let future = OptionFuture::from(running.future.as_mut());
-    AssertUnwindSafe(future).catch_unwind().await.map(drop).map_err(panics::message)
-}
-
-/// A future that runs. It is users' code, and its destructor may panic; it is dropped early when the runtime ends.
-struct RunningFuture<'a> {
-    listener: &'a Listener,
-    future: Option<EventFuture>,
-}
-
-impl Drop for RunningFuture<'_> {
-    fn drop(&mut self) {
-        self.listener.drop_catching_panics(self.future.take());
     }
 }
 

@@ -88,7 +88,6 @@ mod tests {
     use crate::{
         ResourceVersion,
         object::Identity,
-        panics::DeferredDrop,
         random,
         subscribers::buffer::{Buffer, BufferPolicy, EventBatch},
     };
@@ -203,16 +202,16 @@ mod tests {
                     Some(Event::Added { .. } | Event::Updated { .. }) => drop(cache.insert(name, new)),
                     Some(Event::Resynced(_) | Event::Synced) | None => {}
                 }
-                drop(buffer.push(events.into_iter().map(Into::into).collect::<EventBatch>()));
+                drop(buffer.push(events.into_iter().collect::<EventBatch>()));
                 while (receives || version + 1 == last)
-                    && let Poll::Ready(Some(chunk)) = buffer.poll_chunk(&mut DeferredDrop::default())
+                    && let Poll::Ready(Some(chunk)) = buffer.poll_chunk().1
                 {
-                    while let Some(shared) = chunk.get(buffer.claims().claim()) {
+                    while let Some(event) = chunk.get(buffer.claims().claim()) {
                         let passes = |object: &Cached<Erased>| {
                             answers.insert(object.key().clone(), answer);
                             answer
                         };
-                        if let Some(event) = members.receive(&shared.event, passes) {
+                        if let Some(event) = members.receive(event, passes) {
                             handler.receive(&event);
                         }
                     }

@@ -25,18 +25,13 @@ use tracing::{error, warn};
 
 use super::{
     HandlerStatus,
-    buffer::{Buffer, BufferPolicy, Claims, EventBatch},
+    buffer::{Buffer, BufferPolicy, Claims, EventBatch, RemovedEvents},
     calling::WorkOwner,
     filter::Filtering,
     lateness::Lateness,
     workers::Worker,
 };
-use crate::{
-    Event,
-    metrics::HandlerMetrics,
-    object::Erased,
-    panics::{self, DeferredDrop},
-};
+use crate::{Event, metrics::HandlerMetrics, object::Erased, panics};
 
 /// One handler or stream of an informer.
 pub(crate) struct Listener {
@@ -83,18 +78,6 @@ enum WorkerState {
     Running,
 }
 
-/// A listener, and events that were removed from its buffer: panics of their destructors are logged and counted as the listener's.
-pub(crate) struct RemovedEvents {
-    pub(super) listener: Arc<Listener>,
-    pub(super) events: DeferredDrop<EventBatch>,
-}
-
-impl Drop for RemovedEvents {
-    fn drop(&mut self) {
-        self.listener.drop_catching_panics(std::mem::take(&mut self.events));
-    }
-}
-
 impl Listener {
     pub(crate) fn new(owner: WorkOwner, name: Arc<str>, informer: Arc<str>, policy: BufferPolicy) -> Self {
         let buffer = Buffer::new(policy);
@@ -123,16 +106,16 @@ impl Listener {
 
     /// Appends a batch to the buffer, and wakes the worker or stream that waits for it. Returns the events that were coalesced into
     /// others.
-    pub(super) fn push(self: &Arc<Self>, batch: EventBatch) -> Option<RemovedEvents> {
+    pub(super) fn push(&self, batch: EventBatch) -> RemovedEvents {
         let mut inbox = self.inbox.lock();
-        let events = inbox.buffer.push(batch);
+        let removed = inbox.buffer.push(batch);
         let (waker, backlog) = (inbox.waker.take(), inbox.buffer.len());
         drop(inbox);
         self.record_backlog(backlog);
         if let Some(waker) = waker {
             waker.wake();
         }
-        (!events.is_empty()).then(|| RemovedEvents { listener: Arc::clone(self), events })
+        removed
     }
 
     /// Returns true if events of an earlier resync still wait; counts the resync that the caller skips for that reason.
@@ -151,9 +134,10 @@ impl Listener {
     /// events that it claimed.
     pub(super) fn poll_chunk(&self, context: &mut Context<'_>) -> Poll<Option<EventBatch>> {
         let mut waker = Some(context.waker().clone());
-        let mut finished = DeferredDrop::default();
+        let finished;
         let mut inbox = self.inbox.lock();
-        let chunk = inbox.buffer.poll_chunk(&mut finished);
+        let chunk;
+        (finished, chunk) = inbox.buffer.poll_chunk();
         if chunk.is_pending() {
             // Stores the waker before the lock is released, so that the next push finds it.
             std::mem::swap(&mut inbox.waker, &mut waker);
@@ -162,7 +146,7 @@ impl Listener {
         drop(inbox);
         self.publish(progress);
         self.record_backlog(backlog);
-        self.drop_catching_panics(finished);
+        drop(finished);
         chunk
     }
 
@@ -249,28 +233,11 @@ impl Listener {
         })
     }
 
-    /// Drops a value that may hold users' objects or code, without a lock. Panics of destructors are logged and counted.
-    pub(super) fn drop_catching_panics<T>(&self, value: T) {
-        let panics = panics::drop_catching(value, |panic| {
-            self.log_panic("a destructor panicked", None, panic);
-        });
-        self.count_panics(panics);
-    }
-
+    /// Logs and counts a panic of users' code.
     pub(super) fn record_panic(&self, what: &'static str, key: Option<&str>, panic: &str) {
-        self.count_panics(1);
-        self.log_panic(what, key, panic);
-    }
-
-    fn log_panic(&self, what: &'static str, key: Option<&str>, panic: &str) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+        self.metrics.count_panic();
         error!(informer = &*self.informer, handler = &*self.name, key, error = panic, "{what}");
-    }
-
-    fn count_panics(&self, count: u64) {
-        if count > 0 {
-            self.panics.fetch_add(count, Ordering::Relaxed);
-            self.metrics.count_panics(count);
-        }
     }
 
     /// How many events wait.
@@ -353,8 +320,7 @@ impl Listener {
         let _ = self.closed.set(reason);
         let _ = self.sync.set(Err(reason));
         let is_idle = idle.is_some();
-        self.drop_catching_panics(idle);
-        self.drop_catching_panics(removed);
+        drop((idle, removed));
         if is_idle {
             let _ = self.ended.set(());
         }
@@ -420,7 +386,7 @@ mod tests {
         let owner = WorkOwner { informer: 0, listener: Some(0) };
         let listener = Arc::new(Listener::new(owner, "handler".into(), "informer".into(), BufferPolicy::Unbounded));
         let mut context = Context::from_waker(Waker::noop());
-        drop(listener.push(std::iter::once(Event::Synced.into()).collect()));
+        drop(listener.push(std::iter::once(Event::Synced).collect()));
         assert!(listener.poll_chunk(&mut context).is_ready());
         let mut delivered = pin!(listener.backlog_delivered());
         assert_eq!(delivered.as_mut().now_or_never(), None);

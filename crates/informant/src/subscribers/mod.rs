@@ -14,9 +14,8 @@ mod calling; // which handler's code runs in this thread or task
 mod closures; // the callbacks of a subscription as one handler
 mod coalesce; // combines pending events of one object
 mod delivery; // takes events from a buffer and calls the handler
-mod errors; // errors of registrations
 mod filter; // hides objects that do not pass a filter, and records those that did
-mod handler; // `EventHandler` and `Handler`
+mod handler; // `EventHandler`
 mod lateness; // whether events wait too long for a handler
 mod listener; // buffer and state of one handler or stream
 mod processor; // hands each batch to all listeners
@@ -26,22 +25,19 @@ mod stream; // `EventStream`
 mod wait_graph; // callbacks that wait for each other
 mod workers; // the tasks and threads that call handlers
 
-pub use closures::Handler;
-pub use errors::{NotCaughtUp, NotSynced, StopHandlerError};
 pub use handler::EventHandler;
 pub use registration::{HandlerStatus, Registration};
-pub(crate) use stream::AnyEventStream;
 pub use stream::EventStream;
 
 pub(crate) use buffer::BufferPolicy;
 pub(crate) use call_lock::CallLock;
 pub(crate) use calling::{WorkOwner, as_work_of, run_as_work_of, wait_conflict, wait_for_end};
-pub(crate) use closures::{Closures, name_at};
+pub(crate) use closures::Closures;
 pub(crate) use filter::Filter;
 pub(crate) use handler::{AnyHandler, EventFuture, erase_handler};
 pub(crate) use listener::{CloseReason, Listener};
 pub(crate) use processor::SharedProcessor;
-pub(crate) use registration::{CacheProgress, Clusters, NotReached};
-pub(crate) use resync::ResyncRequest;
+pub(crate) use registration::{CacheProgress, Clusters};
+pub(crate) use stream::{AnyEventStream, ListenerStream};
 pub(crate) use wait_graph::WaitConflict;
 pub(crate) use workers::{Worker, WorkerKind, Workers};

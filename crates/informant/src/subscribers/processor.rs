@@ -16,13 +16,12 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    Listener, ResyncRequest,
-    buffer::EventBatch,
+    Listener,
+    buffer::{EventBatch, RemovedEvents},
     calling::WorkOwner,
-    listener::RemovedEvents,
     resync::{CheckPeriod, ResyncSchedule},
 };
-use crate::{Cached, Event, Origin, event::CacheEvent, object::Erased, panics::DeferredDrop};
+use crate::{Cached, Event, Origin, object::Erased};
 
 /// The listeners of one informer.
 pub(crate) struct SharedProcessor {
@@ -33,7 +32,7 @@ pub(crate) struct SharedProcessor {
     is_closed: bool,
     next_listener: u64,
     /// Coalesced events, until the caller takes them.
-    removed: DeferredDrop<RemovedEvents>,
+    removed: RemovedEvents,
 }
 
 struct ScheduledListener {
@@ -51,7 +50,7 @@ impl SharedProcessor {
             is_synced: false,
             is_closed: false,
             next_listener: 0,
-            removed: DeferredDrop::default(),
+            removed: RemovedEvents::default(),
         }
     }
 
@@ -77,25 +76,22 @@ impl SharedProcessor {
 
     /// Removes the listeners that were closed, and returns them with the events that were coalesced into others since the last call. The
     /// caller drops them after it has released its lock: dropping them runs users' code.
-    pub(crate) fn take_removed(&mut self) -> DeferredDrop<RemovedEvents> {
+    pub(crate) fn take_removed(&mut self) -> (Vec<Arc<Listener>>, RemovedEvents) {
         let closed = self.listeners.extract_if(.., |scheduled| scheduled.listener.is_closed());
-        let closed =
-            closed.map(|scheduled| RemovedEvents { listener: scheduled.listener, events: DeferredDrop::default() });
-        self.removed.extend(closed);
-        std::mem::take(&mut self.removed)
+        (closed.map(|scheduled| scheduled.listener).collect(), std::mem::take(&mut self.removed))
     }
 
     /// Adds a listener: it receives the objects of the cache as adds, and all later events. Returns it with its resync period.
     pub(crate) fn add_listener(
         &mut self,
         make: impl FnOnce(WorkOwner) -> Listener,
-        request: ResyncRequest,
+        request: Option<Duration>,
         objects: Vec<Cached<Erased>>,
         now: Instant,
     ) -> (Arc<Listener>, Option<Duration>) {
         let listener = Arc::new(make(WorkOwner { informer: self.id, listener: Some(self.next_listener) }));
         self.next_listener += 1;
-        let initial = objects.into_iter().map(|object| Event::Added { object, origin: Origin::InitialList }.into());
+        let initial = objects.into_iter().map(|object| Event::Added { object, origin: Origin::InitialList });
         self.removed.extend(listener.push(initial.collect()));
         if self.is_synced {
             self.removed.extend(listener.push(synced()));
@@ -109,14 +105,14 @@ impl SharedProcessor {
     /// Appends the events to the buffer of every listener. Resync events, which a relist causes for unchanged objects, go only to listeners
     /// that have a resync period and have taken all earlier resync events. Returns the events, since dropping the last reference to
     /// an object runs users' code.
-    pub(crate) fn distribute(&mut self, events: Vec<CacheEvent>) -> DeferredDrop<EventBatch> {
-        let mut distributed = DeferredDrop::default();
+    pub(crate) fn distribute(&mut self, events: Vec<Event<Erased>>) -> RemovedEvents {
+        let mut distributed = RemovedEvents::default();
         if events.is_empty() {
             return distributed;
         }
         let all = EventBatch::new(events.into());
         let changes = match all.has_resyncs() {
-            true => all.iter().filter(|shared| !shared.event.is_resync()).cloned().collect(),
+            true => all.iter().filter(|event| !event.is_resync()).cloned().collect(),
             false => all.clone(),
         };
         for ScheduledListener { listener, resync } in &self.listeners {
@@ -137,7 +133,7 @@ impl SharedProcessor {
         }
         self.is_synced = true;
         let marker = synced();
-        self.removed.extend(self.listeners.iter().filter_map(|scheduled| scheduled.listener.push(marker.clone())));
+        self.removed.extend(self.listeners.iter().flat_map(|scheduled| scheduled.listener.push(marker.clone())));
     }
 
     /// Replays the cache to the listeners that are due, except those that have not taken all events of their last resync. Returns the
@@ -151,9 +147,9 @@ impl SharedProcessor {
         if due.is_empty() {
             return 0;
         }
-        let batch: EventBatch = objects().into_iter().map(|object| Event::Resynced(object).into()).collect();
+        let batch: EventBatch = objects().into_iter().map(Event::Resynced).collect();
         if !batch.is_empty() {
-            self.removed.extend(due.iter().filter_map(|listener| listener.push(batch.clone())));
+            self.removed.extend(due.iter().flat_map(|listener| listener.push(batch.clone())));
         }
         batch.len()
     }
@@ -167,5 +163,5 @@ impl SharedProcessor {
 
 /// The end of the initial list.
 fn synced() -> EventBatch {
-    std::iter::once(Event::Synced.into()).collect()
+    std::iter::once(Event::Synced).collect()
 }

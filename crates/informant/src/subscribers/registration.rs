@@ -11,13 +11,14 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::{BoxFuture, Either, select, try_join_all};
+use futures_util::future::{BoxFuture, Either, pending, select, try_join_all};
 use tokio::time::timeout;
 
-use super::{
-    Listener, NotCaughtUp, NotSynced, StopHandlerError, calling, listener::CloseReason, wait_graph::WaitConflict,
+use super::{Listener, calling, listener::CloseReason, wait_graph::WaitConflict};
+use crate::{
+    ResourceVersion,
+    error::{StopError, SyncError, WaitError, WaitTarget},
 };
-use crate::{ResourceVersion, object::NotComparable};
 
 /// A registered handler or stream of one informer, or of all members of a view. Dropping it changes nothing: the handler stays registered.
 ///
@@ -62,7 +63,7 @@ pub struct HandlerStatus {
     pub delivered: u64,
     /// How many events were coalesced into others because the handler was slow.
     pub coalesced: u64,
-    /// How often the handler, its filter or the destructor of one of its objects has panicked.
+    /// How often the handler or its filter has panicked.
     pub panics: u64,
     /// How many resyncs were skipped because the handler had not received all events of the previous resync: the handler is slower
     /// than its resync period.
@@ -76,17 +77,13 @@ fn serialize_text<S: serde::Serializer>(text: &str, serializer: S) -> Result<S::
 /// The part of an informer that a registration uses: waiting until the cache reaches a version.
 pub(crate) trait CacheProgress: Send + Sync {
     /// Waits until the cache has reached the version and the events up to it were distributed to all listeners.
-    fn wait_until_distributed<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), NotReached>>;
+    fn wait_until_distributed<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), WaitError>>;
+
+    /// Returns when the informer [fails fast](crate::InformerBuilder::fail_fast) and its first list has failed. Does not return otherwise.
+    fn first_list_failed(&self) -> BoxFuture<'_, SyncError>;
 
     /// The version of the cache, after the events up to it were distributed to all listeners; empty before the first list.
     fn distributed_version(&self) -> ResourceVersion;
-}
-
-/// Why the cache will not reach a version.
-pub(crate) enum NotReached {
-    Stopped,
-    HistoryChanged,
-    NotComparable(NotComparable),
 }
 
 impl Registration {
@@ -160,18 +157,32 @@ impl Registration {
     ///
     /// # Errors
     ///
-    /// If the handler is removed or the informer stops first, or if called in one of the handler's own callbacks before the handler is synced.
+    /// If the handler is removed or the informer stops first; if the informer [fails fast](crate::InformerBuilder::fail_fast), as soon as a
+    /// list fails with an error that retrying cannot fix; or if called in one of the handler's own callbacks before the handler is synced.
     #[doc(alias("wait_for_sync", "has_synced", "wait_until_ready"))]
-    pub async fn synced(&self) -> Result<(), NotSynced> {
-        let (informer, handler) = (Arc::clone(&self.informer), self.name());
+    pub async fn synced(&self) -> Result<(), SyncError> {
         if self.is_inside() && !self.is_synced() {
-            return Err(NotSynced::InsideCallback { informer, handler });
+            return Err(SyncError::InsideCallback { informer: Arc::clone(&self.informer), handler: self.name() });
         }
-        match try_join_all(self.listeners().map(|listener| listener.synced())).await {
-            Ok(_) => Ok(()),
-            Err(CloseReason::Removed) => Err(NotSynced::Removed { informer, handler }),
-            Err(CloseReason::Stopped) => Err(NotSynced::Stopped { informer, handler }),
-        }
+        try_join_all(self.listeners.iter().map(|registered| self.listener_synced(registered))).await.map(drop)
+    }
+
+    async fn listener_synced(&self, registered: &RegisteredListener) -> Result<(), SyncError> {
+        let failed = async {
+            match registered.informer.upgrade() {
+                Some(informer) => informer.first_list_failed().await,
+                None => pending().await,
+            }
+        };
+        let closed = match select(pin!(registered.listener.synced()), pin!(failed)).await {
+            Either::Left((synced, _)) => synced,
+            Either::Right((error, _)) => return Err(error),
+        };
+        let (informer, handler) = (Arc::clone(&self.informer), self.name());
+        closed.map_err(|reason| match reason {
+            CloseReason::Removed => SyncError::Removed { informer, handler },
+            CloseReason::Stopped => SyncError::Stopped { informer, handler: Some(handler), crash: None, reason: None },
+        })
     }
 
     /// Waits until the handler has returned from all events up to this version, such as the version of an object that a write
@@ -221,11 +232,11 @@ impl Registration {
     ///
     /// If the handler is removed or the informer stops, before the wait or during it; if the server's history changes first; if versions
     /// cannot be compared, because they are not numbers or because the members of a view are in several clusters; or if called in one of the handler's own callbacks.
-    pub async fn caught_up_to(&self, version: &ResourceVersion) -> Result<(), NotCaughtUp> {
+    pub async fn caught_up_to(&self, version: &ResourceVersion) -> Result<(), WaitError> {
         self.check_outside()?;
         if self.clusters == Clusters::Several {
             let (view, handler, version) = (Arc::clone(&self.informer), self.name(), version.clone());
-            return Err(NotCaughtUp::SeveralClusters { view, handler, version });
+            return Err(WaitError::SeveralClusters { view, handler, version });
         }
         try_join_all(self.listeners.iter().map(|registered| registered.caught_up_to(version))).await.map(drop)
     }
@@ -267,14 +278,14 @@ impl Registration {
     /// # Errors
     ///
     /// If the handler is removed or the informer stops first, or if called in one of the handler's own callbacks.
-    pub async fn caught_up(&self) -> Result<(), NotCaughtUp> {
+    pub async fn caught_up(&self) -> Result<(), WaitError> {
         self.check_outside()?;
         try_join_all(self.listeners.iter().map(RegisteredListener::caught_up)).await.map(drop)
     }
 
-    fn check_outside(&self) -> Result<(), NotCaughtUp> {
+    fn check_outside(&self) -> Result<(), WaitError> {
         match self.is_inside() {
-            true => Err(NotCaughtUp::InsideCallback { informer: Arc::clone(&self.informer), handler: self.name() }),
+            true => Err(WaitError::InsideCallback { informer: Arc::clone(&self.informer), handler: self.name() }),
             false => Ok(()),
         }
     }
@@ -299,7 +310,7 @@ impl Registration {
     /// If called in one of the handler's own callbacks, which would wait for itself; or in another callback, for which one of the handler's
     /// callbacks waits by such a call. The handler is removed, but the call does not wait.
     #[doc(alias = "shutdown")]
-    pub async fn stop(&self) -> Result<(), StopHandlerError> {
+    pub async fn stop(&self) -> Result<(), StopError> {
         self.remove();
         let owners: Vec<_> = self.listeners().map(|listener| listener.owner).collect();
         let ended = async {
@@ -308,10 +319,10 @@ impl Registration {
             }
         };
         calling::wait_for_end(&owners, ended).await.map_err(|conflict| {
-            let (informer, handler) = (Arc::clone(&self.informer), self.name());
+            let (informer, handler) = (Arc::clone(&self.informer), Some(self.name()));
             match conflict {
-                WaitConflict::OwnCallback => StopHandlerError::InsideCallback { informer, handler },
-                WaitConflict::Circle => StopHandlerError::WaitsForCaller { informer, handler },
+                WaitConflict::OwnCallback => StopError::InsideCallback { informer, handler },
+                WaitConflict::Circle => StopError::WaitsForCaller { informer, handler },
             }
         })
     }
@@ -341,48 +352,43 @@ impl Registration {
     ///
     /// As for `stop`; and if a running callback has not returned in time. The handler is removed in all cases. Call `stop` again to
     /// continue waiting.
-    pub async fn stop_within(&self, within: Duration) -> Result<(), StopHandlerError> {
+    pub async fn stop_within(&self, within: Duration) -> Result<(), StopError> {
         timeout(within, self.stop()).await.unwrap_or_else(|_| {
             let (informer, handler) = (Arc::clone(&self.informer), self.name());
-            Err(StopHandlerError::StillRunning { informer, handler, within })
+            let callbacks = vec![Arc::clone(&handler)];
+            Err(StopError::StillRunning { informer, handler: Some(handler), within, callbacks })
         })
     }
 }
 
 impl RegisteredListener {
-    async fn caught_up_to(&self, version: &ResourceVersion) -> Result<(), NotCaughtUp> {
+    async fn caught_up_to(&self, version: &ResourceVersion) -> Result<(), WaitError> {
         let listener = &self.listener;
-        let (informer, handler) = (Arc::clone(&listener.informer), Arc::clone(&listener.name));
         let reached = async {
             match self.informer.upgrade() {
                 Some(informer) => informer.wait_until_distributed(version).await,
-                None => Err(NotReached::Stopped),
+                None => Err(self.not_caught_up(CloseReason::Stopped, version.clone())),
             }
         };
         let delivered = match select(pin!(listener.closed()), pin!(reached)).await {
             Either::Left((reason, _)) => Err(reason),
             Either::Right((Ok(()), _)) => listener.backlog_delivered().await,
-            Either::Right((Err(NotReached::Stopped), _)) => Err(CloseReason::Stopped),
-            Either::Right((Err(NotReached::HistoryChanged), _)) => {
-                return Err(NotCaughtUp::HistoryChanged { informer, handler, version: version.clone() });
-            }
-            Either::Right((Err(NotReached::NotComparable(source)), _)) => {
-                return Err(NotCaughtUp::NotComparable { informer, version: version.clone(), source });
-            }
+            Either::Right((Err(error), _)) => return Err(error.of_handler(Arc::clone(&listener.name))),
         };
         delivered.map_err(|reason| self.not_caught_up(reason, version.clone()))
     }
 
-    async fn caught_up(&self) -> Result<(), NotCaughtUp> {
+    async fn caught_up(&self) -> Result<(), WaitError> {
         let version = self.informer.upgrade().map(|informer| informer.distributed_version()).unwrap_or_default();
         self.listener.backlog_delivered().await.map_err(|reason| self.not_caught_up(reason, version))
     }
 
-    fn not_caught_up(&self, reason: CloseReason, version: ResourceVersion) -> NotCaughtUp {
+    fn not_caught_up(&self, reason: CloseReason, version: ResourceVersion) -> WaitError {
         let (informer, handler) = (Arc::clone(&self.listener.informer), Arc::clone(&self.listener.name));
+        let awaited = WaitTarget::Version(version);
         match reason {
-            CloseReason::Removed => NotCaughtUp::Removed { informer, handler, version },
-            CloseReason::Stopped => NotCaughtUp::Stopped { informer, handler, version },
+            CloseReason::Removed => WaitError::Removed { informer, handler, awaited },
+            CloseReason::Stopped => WaitError::Stopped { informer, handler: Some(handler), awaited, cache: None },
         }
     }
 }

@@ -8,16 +8,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The resync period that a handler requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum ResyncRequest {
-    /// The informer's period.
-    #[default]
-    InformerDefault,
-    Never,
-    Every(Duration),
-}
-
 /// The period at which an informer checks which handlers are due for a resync; `None` means never.
 pub(super) struct CheckPeriod {
     period: Option<Duration>,
@@ -49,13 +39,10 @@ impl CheckPeriod {
         self.is_fixed = true;
     }
 
-    /// Returns the period that a handler gets. Before the start, a request that is shorter than the check period shortens the check period.
-    pub(super) fn grant(&mut self, request: ResyncRequest) -> Option<Duration> {
-        let wanted = match request {
-            ResyncRequest::InformerDefault => self.default,
-            ResyncRequest::Never => None,
-            ResyncRequest::Every(period) => at_least_shortest(Some(period)),
-        }?;
+    /// Returns the period that a handler gets that requests this one: zero means never, `None` the informer's. Before the start, a request that is
+    /// shorter than the check period shortens the check period.
+    pub(super) fn grant(&mut self, requested: Option<Duration>) -> Option<Duration> {
+        let wanted = if requested.is_some() { at_least_shortest(requested) } else { self.default }?;
         let check = self.period?;
         if wanted >= check {
             return Some(wanted);
@@ -99,8 +86,8 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn every(period: u64) -> ResyncRequest {
-        ResyncRequest::Every(seconds(period))
+    fn every(period: u64) -> Option<Duration> {
+        Some(seconds(period))
     }
 
     /// SI-19, HC-12
@@ -108,19 +95,19 @@ mod tests {
     fn before_the_start_the_most_eager_handler_sets_the_check_period() {
         let mut check = CheckPeriod::new(Some(seconds(12 * 3600)));
         let mut granted = Vec::new();
-        for (wish, expected) in [(ResyncRequest::Never, 12 * 3600), (every(60), 60), (every(55), 55), (every(5), 5)] {
+        for (wish, expected) in [(every(0), 12 * 3600), (every(60), 60), (every(55), 55), (every(5), 5)] {
             granted.push(check.grant(wish));
             assert_eq!(check.period(), Some(seconds(expected)));
         }
         assert_eq!(granted, [None, Some(seconds(60)), Some(seconds(55)), Some(seconds(5))]);
-        assert_eq!(check.grant(ResyncRequest::InformerDefault), Some(seconds(12 * 3600)));
+        assert_eq!(check.grant(None), Some(seconds(12 * 3600)));
     }
 
     /// SI-18, HC-12
     #[test]
     fn no_handler_is_resynced_more_often_than_once_a_second() {
         let mut check = CheckPeriod::new(Some(seconds(3600)));
-        assert_eq!(check.grant(ResyncRequest::Every(Duration::from_millis(200))), Some(seconds(1)));
+        assert_eq!(check.grant(Some(Duration::from_millis(200))), Some(seconds(1)));
         assert_eq!(check.period(), Some(seconds(1)));
         assert_eq!(CheckPeriod::new(Some(Duration::from_millis(1))).period(), Some(seconds(1)));
     }
@@ -141,10 +128,10 @@ mod tests {
         for default in [None, Some(Duration::ZERO)] {
             let mut check = CheckPeriod::new(default);
             assert_eq!(check.grant(every(3)), None);
-            assert_eq!(check.grant(ResyncRequest::InformerDefault), None);
+            assert_eq!(check.grant(None), None);
             assert_eq!(check.period(), None);
         }
-        assert_eq!(CheckPeriod::new(Some(seconds(5))).grant(ResyncRequest::Every(Duration::ZERO)), None);
+        assert_eq!(CheckPeriod::new(Some(seconds(5))).grant(every(0)), None);
     }
 
     /// SI-22, PL-10

@@ -13,7 +13,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use futures_util::{Stream, StreamExt};
+use futures_util::{Stream, StreamExt, stream::SelectAll};
 use tokio::task::coop::consume_budget;
 
 use super::{Filter, Listener, Registration, buffer::EventBatch, filter::Filtering, listener::CloseReason};
@@ -23,6 +23,10 @@ use crate::{Event, object::Erased};
 ///
 /// Events wait until the stream is polled, as they wait for a slow handler;
 /// [`coalesce_above`](crate::informer::Subscribe::coalesce_above) limits their number.
+///
+/// The stream of a [`View`](crate::View) has the events of all members; those of one member are in order. It returns
+/// [`Event::Synced`] once, after the initial adds of all members; never, if a member stops before that. It ends when all members have
+/// stopped.
 #[must_use = "a stream that is dropped receives no events"]
 pub struct EventStream<O> {
     events: AnyEventStream,
@@ -31,8 +35,23 @@ pub struct EventStream<O> {
 
 /// An [`EventStream`] whose object type is erased.
 pub(crate) struct AnyEventStream {
-    listener: Arc<Listener>,
+    members: Members,
     registration: Registration,
+}
+
+/// The streams of one informer, or of several.
+enum Members {
+    One(ListenerStream),
+    Several {
+        streams: SelectAll<ListenerStream>,
+        /// The number of streams that have not returned [`Event::Synced`].
+        unsynced: usize,
+    },
+}
+
+/// The events of one listener as a stream.
+pub(crate) struct ListenerStream {
+    listener: Arc<Listener>,
     chunk: Option<EventBatch>,
     filtering: Option<Filtering>,
 }
@@ -45,7 +64,7 @@ impl<O> EventStream<O> {
     /// The registration of the stream: its backlog, whether it is synced, how to remove it. An event counts as delivered when the next
     /// one is requested.
     pub fn registration(&self) -> &Registration {
-        self.events.registration()
+        &self.events.registration
     }
 
     /// Waits for the next event; `None` when the informer has stopped or the stream was removed.
@@ -65,7 +84,7 @@ impl<O> EventStream<O> {
     /// let (source, handle) = ScriptedSource::live();
     /// handle.added(json!({"metadata": {"namespace": "shop", "name": "hours"}}));
     /// let configs = SharedInformer::<ConfigMap>::new(source);
-    /// let mut events = configs.stream()?;
+    /// let mut events = configs.subscribe().stream()?;
     /// configs.start();
     ///
     /// while let Some(event) = events.next().await {
@@ -87,19 +106,26 @@ impl<O> EventStream<O> {
 }
 
 impl AnyEventStream {
-    pub(crate) fn new(listener: Arc<Listener>, registration: Registration, filter: Option<Filter>) -> Self {
-        Self { listener, registration, chunk: None, filtering: filter.map(Filtering::new) }
+    pub(crate) fn one(stream: ListenerStream, registration: Registration) -> Self {
+        Self { members: Members::One(stream), registration }
     }
 
-    pub(crate) fn registration(&self) -> &Registration {
-        &self.registration
+    pub(crate) fn several(streams: Vec<ListenerStream>, registration: Registration) -> Self {
+        let unsynced = streams.len();
+        Self { members: Members::Several { streams: streams.into_iter().collect(), unsynced }, registration }
+    }
+}
+
+impl ListenerStream {
+    pub(crate) fn new(listener: Arc<Listener>, filter: Option<Filter>) -> Self {
+        Self { listener, chunk: None, filtering: filter.map(Filtering::new) }
     }
 
     /// Claims the next event of the current chunk; `None` if there is none. Returns the event as this stream returns it, which is `None` if the
     /// filter hides it.
     fn claim(&mut self) -> Option<Option<Event<Erased>>> {
-        let Self { listener, chunk, filtering, registration: _ } = self;
-        let event = &chunk.as_ref()?.get(listener.claims.claim())?.event;
+        let Self { listener, chunk, filtering } = self;
+        let event = &chunk.as_ref()?.get(listener.claims.claim())?;
         if let Event::Synced = event {
             listener.set_synced();
         }
@@ -121,6 +147,27 @@ impl Stream for AnyEventStream {
     type Item = Event<Erased>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<Erased>>> {
+        match &mut self.members {
+            Members::One(stream) => stream.poll_next_unpin(context),
+            Members::Several { streams, unsynced } => loop {
+                match ready!(streams.poll_next_unpin(context)) {
+                    Some(Event::Synced) => {
+                        *unsynced -= 1;
+                        if *unsynced == 0 {
+                            return Poll::Ready(Some(Event::Synced));
+                        }
+                    }
+                    event => return Poll::Ready(event),
+                }
+            },
+        }
+    }
+}
+
+impl Stream for ListenerStream {
+    type Item = Event<Erased>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<Erased>>> {
         loop {
             // Other tasks must be able to run, also if there is always an event to read, or the filter hides all of them.
             ready!(pin!(consume_budget()).poll(context));
@@ -131,8 +178,7 @@ impl Stream for AnyEventStream {
                 Some(None) => continue,
                 None => {}
             }
-            let finished = self.chunk.take();
-            self.listener.drop_catching_panics(finished);
+            self.chunk = None;
             match ready!(self.listener.poll_chunk(context)) {
                 Some(chunk) => self.chunk = Some(chunk),
                 None => return Poll::Ready(None),
@@ -141,15 +187,14 @@ impl Stream for AnyEventStream {
     }
 }
 
-impl Drop for AnyEventStream {
+impl Drop for ListenerStream {
     fn drop(&mut self) {
         self.listener.close(CloseReason::Removed);
-        self.listener.drop_catching_panics(self.filtering.take());
     }
 }
 
 impl<O> fmt::Debug for EventStream<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventStream").field("listener", &self.events.listener).finish_non_exhaustive()
+        f.debug_tuple("EventStream").field(&self.events.registration).finish()
     }
 }

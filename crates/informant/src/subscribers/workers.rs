@@ -5,6 +5,7 @@
 //! - **Knows nothing of:** events.
 
 use std::{
+    panic::AssertUnwindSafe,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -16,10 +17,7 @@ use std::{
 
 use futures_util::{FutureExt, future::BoxFuture};
 use parking_lot::Mutex;
-use tokio::{
-    runtime::Handle,
-    task::{JoinError, JoinSet},
-};
+use tokio::{runtime::Handle, task::JoinSet};
 use tracing::{Instrument, error};
 
 use super::{AnyHandler, Filter, Listener, call_lock::CallLock, calling::as_work_of, delivery::deliver};
@@ -59,7 +57,14 @@ impl Worker {
     ) -> Self {
         let (name, owner) = (Arc::clone(listener.name()), listener.owner);
         let span = tracing::info_span!("handler", informer = &*listener.informer, handler = &*name);
-        let future = as_work_of(owner, deliver(listener, handler, filter, call_lock)).instrument(span);
+        let delivering = AssertUnwindSafe(as_work_of(owner, deliver(listener, handler, filter, call_lock)));
+        // Panics of callbacks are caught where they are called, so only a destructor can panic here.
+        let future = delivering.catch_unwind().map(|ended| {
+            if let Err(payload) = ended {
+                error!(error = panics::message(&*payload), "a destructor panicked; the handler is removed");
+            }
+        });
+        let future = future.instrument(span);
         Self { name, kind, future: Box::pin(future) }
     }
 
@@ -89,35 +94,16 @@ impl Workers {
             Some(runtime) => worker.start(runtime).map(|future| (future, runtime)),
             None => Err(worker.future),
         };
-        let (future, runtime) = match started {
-            Ok(started) => started,
-            Err(refused) => {
-                panics::drop_catching(refused, |panic| error!(error = panic, "a handler panicked when it was dropped"));
-                return;
-            }
-        };
+        let Ok((future, runtime)) = started else { return };
         let mut running = self.running.lock();
-        let ended: Vec<_> = std::iter::from_fn(|| running.try_join_next()).collect();
+        while running.try_join_next().is_some() {}
         running.spawn_on(future, runtime);
-        drop(running);
-        ended.into_iter().for_each(log_panic);
     }
 
     /// Waits until all workers have ended. No worker may be added meanwhile.
     pub(crate) async fn ended(&self) {
         let mut running = std::mem::take(&mut *self.running.lock());
-        while let Some(ended) = running.join_next().await {
-            log_panic(ended);
-        }
-    }
-}
-
-/// Logs the panic of a worker. Panics of handlers are caught where they are called, so only a destructor can have panicked.
-fn log_panic(ended: Result<(), JoinError>) {
-    if let Err(error) = ended
-        && let Ok(panic) = error.try_into_panic()
-    {
-        error!(error = panics::message(panic), "a handler panicked when its worker ended");
+        while running.join_next().await.is_some() {}
     }
 }
 
@@ -152,12 +138,10 @@ fn run_in_thread(
     };
     sender.send(future).map_err(|unsent| unsent.0)?;
     let waiting = async move {
-        // The sender is dropped when the thread ends, also by a panic.
+        // The sender is dropped when the thread ends.
         let _ = has_ended.await;
-        // Does not block for long: the thread is about to exit.
-        if let Err(panic) = thread.join() {
-            error!(error = panics::message(panic), "a handler's thread panicked");
-        }
+        // Does not block for long: the thread is about to exit. The future has caught all panics.
+        let _ = thread.join();
     };
     Ok(waiting.boxed())
 }

@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
-use super::{Address, ViewError};
+use super::Address;
 use crate::{
     Cached,
+    error::{IndexError, RequestError},
     informer::AnyInformer,
     object::Erased,
-    store::{AnyIndexFunction, DuplicateIndex, Index, Lister, Lookup, NamespaceLister, UnknownIndex},
+    store::{AnyIndexFunction, Index, Lister, Lookup},
 };
 
 /// Several informers of one kind as one. Cheap to clone.
@@ -40,10 +41,10 @@ impl ViewMember {
 }
 
 impl AnyView {
-    pub(super) fn new(mut members: Vec<ViewMember>) -> Result<Self, ViewError> {
+    pub(super) fn new(mut members: Vec<ViewMember>) -> Result<Self, RequestError> {
         members.sort_by(|one, other| one.place().cmp(&other.place()));
         let name = match &members[..] {
-            [] => return Err(ViewError::Empty),
+            [] => return Err(invalid("a view needs at least one informer".to_owned())),
             [only] => Arc::clone(only.informer.name()),
             [first, others @ ..] => format!("{} and {} more", first.informer.name(), others.len()).into(),
         };
@@ -51,20 +52,28 @@ impl AnyView {
     }
 
     /// Creates a view of informers of different namespaces of one cluster.
-    pub(crate) fn of_namespaces(informers: Vec<AnyInformer>) -> Result<Self, ViewError> {
+    pub(crate) fn of_namespaces(informers: Vec<AnyInformer>) -> Result<Self, RequestError> {
         let mut members: Vec<ViewMember> = Vec::new();
         for informer in informers {
-            let name = || Arc::clone(informer.name());
             let Some(namespace) = informer.namespace().cloned() else {
-                return Err(ViewError::NoNamespace { informer: name() });
+                return Err(invalid(format!(
+                    "informer {} covers all namespaces; request it with `in_namespace`",
+                    informer.name()
+                )));
             };
             if let Some(other) = members.iter().find(|member| member.informer.cluster() != informer.cluster()) {
-                let first = Arc::clone(other.informer.name());
-                return Err(ViewError::MixedClusters { first, second: name() });
+                return Err(invalid(format!(
+                    "informers {} and {} cover different clusters; make a view of each cluster, and combine them with `View::of_clusters`",
+                    other.informer.name(),
+                    informer.name()
+                )));
             }
             if let Some(other) = members.iter().find(|member| member.namespace.as_ref() == Some(&namespace)) {
-                let first = Arc::clone(other.informer.name());
-                return Err(ViewError::SameNamespace { namespace, first, second: name() });
+                return Err(invalid(format!(
+                    "informers {} and {} both cover namespace {namespace:?}; name each namespace once",
+                    other.informer.name(),
+                    informer.name()
+                )));
             }
             members.push(ViewMember { cluster: None, namespace: Some(namespace), informer });
         }
@@ -72,16 +81,22 @@ impl AnyView {
     }
 
     /// Creates a view of views, or informers, of different clusters.
-    pub(super) fn of_clusters(views: impl Iterator<Item = Self>) -> Result<Self, ViewError> {
+    pub(super) fn of_clusters(views: impl Iterator<Item = Self>) -> Result<Self, RequestError> {
         let mut members: Vec<ViewMember> = Vec::new();
         for view in views {
             // All members of such a view belong to one cluster.
             let Some(first) = view.informers().next() else { continue };
-            let name = || Arc::clone(first.name());
-            let Some(cluster) = first.cluster() else { return Err(ViewError::NoCluster { informer: name() }) };
+            let name = first.name();
+            let Some(cluster) = first.cluster() else {
+                return Err(invalid(format!(
+                    "the cluster of informer {name} has no name; set it with `of_cluster` of its factory or source"
+                )));
+            };
             if let Some(other) = members.iter().find(|member| member.cluster.as_ref() == Some(cluster)) {
-                let (cluster, first) = (Arc::clone(cluster), Arc::clone(other.informer.name()));
-                return Err(ViewError::SameCluster { cluster, first, second: name() });
+                return Err(invalid(format!(
+                    "informers {} and {name} both cover cluster {cluster:?}; give each cluster a name of its own",
+                    other.informer.name()
+                )));
             }
             let of_cluster = |member: &ViewMember| ViewMember { cluster: Some(Arc::clone(cluster)), ..member.clone() };
             members.extend(view.members.iter().map(of_cluster));
@@ -114,18 +129,14 @@ impl AnyView {
         self.informers().map(AnyInformer::lister)
     }
 
-    /// Returns the listers of one namespace, of the members that may have it. An empty name means all namespaces.
-    pub(super) fn namespace_listers<O>(&self, namespace: &str) -> impl Iterator<Item = NamespaceLister<O>> {
-        let may_have = move |own: Option<&str>| namespace.is_empty() || own.is_none_or(|own| own == namespace);
-        let members = self.members.iter().filter(move |member| may_have(member.namespace.as_deref()));
-        members.map(move |member| member.informer.lister().typed().namespace(namespace))
-    }
-
+    /// Returns the objects of one namespace, or all objects if its name is empty.
     pub(super) fn list_in(&self, namespace: &str) -> Vec<Cached<Erased>> {
-        self.namespace_listers(namespace).flat_map(|lister| lister.list()).collect()
+        let may_have = |own: Option<&str>| namespace.is_empty() || own.is_none_or(|own| own == namespace);
+        let members = self.members.iter().filter(|member| may_have(member.namespace.as_deref()));
+        members.flat_map(|member| member.informer.lister().namespace(namespace).list()).collect()
     }
 
-    pub(super) fn by_indexes(&self, lookups: &[Lookup]) -> Result<Vec<Cached<Erased>>, UnknownIndex> {
+    pub(super) fn by_indexes(&self, lookups: &[Lookup]) -> Result<Vec<Cached<Erased>>, IndexError> {
         let mut found = Vec::new();
         for lister in self.listers() {
             found.extend(lister.by_indexes(lookups.iter().cloned())?);
@@ -133,13 +144,17 @@ impl AnyView {
         Ok(found)
     }
 
-    /// Adds an index to all members, unless one of them has an index of that name.
-    pub(super) fn add_index(&self, function: &AnyIndexFunction) -> Result<Arc<[Index<Erased>]>, DuplicateIndex> {
-        if self.listers().any(|lister| lister.index(&function.name).is_ok()) {
-            return Err(DuplicateIndex { name: Arc::clone(&function.name) });
+    /// Adds an index to all members, unless one of them has another index of that name.
+    pub(super) fn add_index(&self, function: &AnyIndexFunction) -> Result<Vec<Index<Erased>>, IndexError> {
+        if self.listers().any(|lister| lister.has_other_index(function)) {
+            return Err(IndexError::Exists { name: Arc::clone(&function.name) });
         }
         self.informers().map(|informer| informer.add_index(function.clone())).collect()
     }
+}
+
+fn invalid(problem: String) -> RequestError {
+    RequestError::View { problem }
 }
 
 impl From<AnyInformer> for AnyView {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{AnyView, ClusterKey, View, ViewError};
+use super::{AnyView, ClusterKey, View};
+use crate::error::RequestError;
 
 impl<O> View<O, ClusterKey> {
     /// A view of informers, or of views, of different [clusters](crate::SharedInformer::cluster). Each object
@@ -41,7 +42,7 @@ impl<O> View<O, ClusterKey> {
     /// # Errors
     ///
     /// If there is no informer, one whose cluster has no name, or two of the same cluster.
-    pub fn of_clusters(views: impl IntoIterator<Item = impl Into<View<O>>>) -> Result<Self, ViewError> {
+    pub fn of_clusters(views: impl IntoIterator<Item = impl Into<View<O>>>) -> Result<Self, RequestError> {
         AnyView::of_clusters(views.into_iter().map(|view| view.into().view)).map(Self::from_any)
     }
 

@@ -10,23 +10,17 @@
 mod address; // how an object is named in a view: by key, or by cluster and key
 mod any; // the view without its object type
 mod clusters; // views of several clusters
-mod error; // why informers cannot form a view
-mod follow; // one handler for all members
 mod reads; // reading all members
-mod stream; // one stream for all members
 mod waits; // waiting for and stopping all members
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
-use crate::{Key, SharedInformer};
+use derive_where::derive_where;
 
+use crate::{Key, SharedInformer, error::RequestError, informer::Subscribe};
+
+pub use self::address::{Address, ClusterKey};
 pub(crate) use self::any::AnyView;
-pub use self::{
-    address::{Address, ClusterKey},
-    error::ViewError,
-    reads::ViewIndex,
-    stream::ViewStream,
-};
 
 /// Combines several informers of one kind, so that they can be read and followed like a single one. Cheap to clone.
 ///
@@ -62,6 +56,7 @@ pub use self::{
 /// # }
 /// ```
 #[doc(alias = "multi namespace")]
+#[derive_where(Clone)]
 pub struct View<O, A = Key> {
     view: AnyView,
     types: PhantomData<fn(A, O) -> O>,
@@ -74,7 +69,7 @@ impl<O> View<O> {
     /// # Errors
     ///
     /// If there is no informer, if an informer covers all namespaces, if two cover the same namespace, or if their clusters differ.
-    pub fn of_namespaces(informers: impl IntoIterator<Item = SharedInformer<O>>) -> Result<Self, ViewError> {
+    pub fn of_namespaces(informers: impl IntoIterator<Item = SharedInformer<O>>) -> Result<Self, RequestError> {
         let informers = informers.into_iter().map(|informer| informer.informer).collect();
         AnyView::of_namespaces(informers).map(Self::from_any)
     }
@@ -106,15 +101,18 @@ impl<O, A> View<O, A> {
     }
 }
 
-impl<O> From<SharedInformer<O>> for View<O> {
-    fn from(informer: SharedInformer<O>) -> Self {
-        Self::from_any(informer.informer.into())
+impl<O: 'static, A> View<O, A> {
+    /// Begins to register callbacks, a handler or a stream [with all members](Subscribe#views).
+    #[doc(alias("add_event_handler", "add_handler"))]
+    #[track_caller]
+    pub fn subscribe(&self) -> Subscribe<'_, O, A> {
+        Subscribe::new(&self.view.name, self.view.informers().collect())
     }
 }
 
-impl<O, A> Clone for View<O, A> {
-    fn clone(&self) -> Self {
-        Self::from_any(self.view.clone())
+impl<O> From<SharedInformer<O>> for View<O> {
+    fn from(informer: SharedInformer<O>) -> Self {
+        Self::from_any(informer.informer.into())
     }
 }
 

@@ -4,16 +4,14 @@
 //! - **Out:** shared objects of all members.
 //! - **Knows nothing of:** how members are filled.
 
-use std::{fmt, marker::PhantomData, sync::Arc};
+use std::sync::Arc;
 
 use super::{Address, View};
 use crate::{
     Cached,
-    object::{Erased, Labelled},
-    store::{
-        DuplicateIndex, Index, IndexFunction, IndexValue, IndexValues, LabelSelector, Lister, Lookup, LookupValue,
-        NotFound, UnknownIndex,
-    },
+    error::{IndexError, NotFound},
+    object::Labelled,
+    store::{Index, IndexFunction, IndexValue, IndexValues, LabelSelector, Lister, Lookup},
 };
 
 impl<O, A: Address> View<O, A> {
@@ -30,7 +28,13 @@ impl<O, A: Address> View<O, A> {
     pub fn require(&self, address: &A) -> Result<Cached<O>, NotFound> {
         match self.view.informer_of(address) {
             Some(informer) => informer.lister().require(address.key()).map(Cached::typed),
-            None => Err(NotFound::outside_view(Arc::clone(&self.view.name), address.cluster(), address.key())),
+            None => Err(NotFound {
+                resource: Arc::clone(&self.view.name),
+                cluster: address.cluster().cloned(),
+                key: address.key().clone(),
+                is_synced: true,
+                has_stopped: false,
+            }),
         }
     }
 
@@ -65,35 +69,23 @@ impl<O, A> View<O, A> {
         Cached::all_typed(self.view.list_in(namespace))
     }
 
-    /// The objects of one namespace, in all clusters, whose labels match. An empty name means all namespaces.
-    pub fn select_in(&self, namespace: &str, selector: LabelSelector) -> Vec<Cached<O>>
-    where
-        O: Labelled + 'static,
-    {
-        self.view.namespace_listers::<O>(namespace).flat_map(move |lister| lister.select(selector.clone())).collect()
-    }
-
     /// The objects whose labels match; see [`Lister::select`].
     #[doc(alias = "list_matching")]
     pub fn select(&self, selector: LabelSelector) -> Vec<Cached<O>>
     where
         O: Labelled + 'static,
     {
-        self.select_in("", selector)
+        self.view.listers().flat_map(move |lister| lister.typed().select(selector.clone())).collect()
     }
 
-    /// The objects for which the index function returns this value. All members must have the index.
+    /// The index with this name, which all members must have.
     ///
     /// # Errors
     ///
     /// When a member has no such index.
-    pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Cached<O>>, UnknownIndex> {
-        self.by_indexes([(index, value)])
-    }
-
-    /// The values of all objects in an index, each once, sorted; empty if no member has such an index.
-    pub fn index_values(&self, index: &str) -> Vec<Arc<str>> {
-        each_once(self.view.listers().flat_map(|lister| lister.index_values(index)))
+    pub fn index(&self, name: &str) -> Result<Index<O>, IndexError> {
+        let indexes: Vec<_> = self.view.listers().map(|lister| lister.index(name)).collect::<Result<_, _>>()?;
+        Ok(Index::combine(&indexes))
     }
 
     /// The objects that have all of these values, each in its index; see [`Lister::by_indexes`].
@@ -104,7 +96,7 @@ impl<O, A> View<O, A> {
     pub fn by_indexes(
         &self,
         lookups: impl IntoIterator<Item = impl Into<Lookup>>,
-    ) -> Result<Vec<Cached<O>>, UnknownIndex> {
+    ) -> Result<Vec<Cached<O>>, IndexError> {
         self.view.by_indexes(&Lookup::collect(lookups)).map(Cached::all_typed)
     }
 
@@ -114,7 +106,7 @@ impl<O, A> View<O, A> {
     ///
     /// # Errors
     ///
-    /// When a member has an index with that name. Then the index is added to no member, unless another thread adds an index with the same
+    /// When a member has an index with that name, and its function may be another one. Then the index is added to no member, unless another thread adds an index with the same
     /// name to a member at the same time.
     ///
     /// # Panics
@@ -124,63 +116,7 @@ impl<O, A> View<O, A> {
         &self,
         name: &str,
         values: impl Fn(&Cached<O>) -> I + Send + Sync + 'static,
-    ) -> Result<ViewIndex<O, V>, DuplicateIndex> {
-        let indexes = self.view.add_index(&IndexFunction::new(name, values).into_any())?;
-        Ok(ViewIndex { indexes, types: PhantomData })
-    }
-}
-
-/// Finds the objects of a view by the values that an index function returns for them; see [`Index`]. Cheap to clone.
-pub struct ViewIndex<O, V = String> {
-    /// Not empty.
-    indexes: Arc<[Index<Erased>]>,
-    types: PhantomData<fn(V, O) -> O>,
-}
-
-impl<O, V> ViewIndex<O, V> {
-    /// The objects for which the index function returns this value, in no order.
-    pub fn get<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> Vec<Cached<O>> {
-        let text = value.text();
-        Cached::all_typed(self.indexes.iter().flat_map(|index| index.get(&*text)).collect())
-    }
-
-    /// The number of objects for which the index function returns this value.
-    pub fn count<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> usize {
-        let text = value.text();
-        self.indexes.iter().map(|index| index.count(&*text)).sum()
-    }
-
-    /// The values of all objects, each once, as text, sorted.
-    pub fn values(&self) -> Vec<Arc<str>> {
-        each_once(self.indexes.iter().flat_map(Index::values))
-    }
-
-    /// Returns a lookup of a value, to be combined with lookups in other indexes; see [`View::by_indexes`].
-    pub fn lookup<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> Lookup {
-        Lookup::from((self.name(), &*value.text()))
-    }
-
-    /// The index's name.
-    pub fn name(&self) -> &str {
-        self.indexes.first().map_or("", Index::name)
-    }
-}
-
-fn each_once(values: impl Iterator<Item = Arc<str>>) -> Vec<Arc<str>> {
-    let mut values: Vec<_> = values.collect();
-    values.sort_unstable();
-    values.dedup();
-    values
-}
-
-impl<O, V> Clone for ViewIndex<O, V> {
-    fn clone(&self) -> Self {
-        Self { indexes: Arc::clone(&self.indexes), types: PhantomData }
-    }
-}
-
-impl<O, V> fmt::Debug for ViewIndex<O, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.indexes.iter()).finish()
+    ) -> Result<Index<O, V>, IndexError> {
+        self.view.add_index(&IndexFunction::new(name, values).into_any()).map(|indexes| Index::combine(&indexes))
     }
 }

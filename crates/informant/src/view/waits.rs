@@ -4,12 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::try_join_all;
 
-use super::{Address, AnyView, View};
+use super::{Address, View};
 use crate::{
-    Cached, ResourceVersion, informer,
-    informer::{AnyInformer, InformerStatus, Problem, StopErrors, SyncErrors, WaitError, Written},
+    Cached, ResourceVersion, SharedInformer,
+    error::{StopError, SyncError, WaitError},
+    informer,
+    informer::{AnyInformer, InformerStatus, Problem},
     listwatch::Quarantined,
-    object::{Erased, Identity},
+    object::Identity,
 };
 
 impl<O, A> View<O, A> {
@@ -26,8 +28,43 @@ impl<O, A> View<O, A> {
     ///
     /// If a member cannot sync; see [`SharedInformer::synced`](crate::SharedInformer::synced).
     #[doc(alias("wait_for_sync", "has_synced", "wait_until_ready"))]
-    pub async fn synced(&self) -> Result<(), SyncErrors> {
-        self.view.synced(None).await
+    pub async fn synced(&self) -> Result<(), SyncError> {
+        informer::synced(&self.cloned_informers(), None).await
+    }
+
+    /// Waits until each member is synced, or cannot sync for a reason that retrying cannot fix, such as a namespace that the client's user may not
+    /// list. The members that are synced can be used, whatever this returns.
+    ///
+    /// ```
+    /// # use informant::SharedInformerFactory;
+    /// # use informant_apiserver::{ApiServer, Fault, On};
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use serde_json::json;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ApiServer::new();
+    /// # server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "hours"}}))?;
+    /// # server.inject(On::any().of("configmaps").in_namespace("bank"), Fault::forbidden());
+    /// # let factory = SharedInformerFactory::builder(server.client()).on_error(|_| {}).build();
+    /// let configs = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view()?;
+    /// factory.start();
+    ///
+    /// if let Err(denied) = configs.settled().await {
+    ///     eprintln!("going on without: {}", denied.report()); // names the namespace "bank"
+    /// }
+    /// assert_eq!(configs.len(), 1);
+    /// # factory.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// The reason of each member that cannot sync. It goes on trying, and its objects appear when it succeeds. Also if a member stops.
+    pub async fn settled(&self) -> Result<(), SyncError> {
+        informer::settled(&self.cloned_informers()).await
     }
 
     /// As [`synced`](Self::synced), but waits no longer than this.
@@ -35,8 +72,8 @@ impl<O, A> View<O, A> {
     /// # Errors
     ///
     /// As for `synced`; and if a member is not synced by then, with the last failure of each such member.
-    pub async fn synced_within(&self, within: Duration) -> Result<(), SyncErrors> {
-        self.view.synced(Some(within)).await
+    pub async fn synced_within(&self, within: Duration) -> Result<(), SyncError> {
+        informer::synced(&self.cloned_informers(), Some(within)).await
     }
 
     /// The status of each member.
@@ -62,8 +99,8 @@ impl<O, A> View<O, A> {
     /// If called in a callback of one of the members: the callback would wait for itself. Also if called in a callback for which a callback of
     /// one of the members waits; see [`SharedInformer::stop`](crate::SharedInformer::stop). The call does not wait then; the members stop.
     #[doc(alias = "shutdown")]
-    pub async fn stop(&self) -> Result<(), StopErrors> {
-        self.view.stop(None).await
+    pub async fn stop(&self) -> Result<(), StopError> {
+        informer::stop(&self.cloned_informers(), None).await
     }
 
     /// As [`stop`](Self::stop), but waits no longer than this.
@@ -71,12 +108,12 @@ impl<O, A> View<O, A> {
     /// # Errors
     ///
     /// As for `stop`; and if callbacks have not returned by then, with the names of their handlers.
-    pub async fn stop_within(&self, within: Duration) -> Result<(), StopErrors> {
-        self.view.stop(Some(within)).await
+    pub async fn stop_within(&self, within: Duration) -> Result<(), StopError> {
+        informer::stop(&self.cloned_informers(), Some(within)).await
     }
 }
 
-impl<O, A: Address> View<O, A> {
+impl<O: Send + Sync + 'static, A: Address> View<O, A> {
     /// Waits until the cache of the member that covers an object shows this version of the object, or a newer one; see
     /// [`SharedInformer::wait_for`](crate::SharedInformer::wait_for).
     ///
@@ -89,8 +126,7 @@ impl<O, A: Address> View<O, A> {
         version: &ResourceVersion,
         within: Duration,
     ) -> Result<Option<Cached<O>>, WaitError> {
-        let informer = self.view.require_informer(address)?;
-        Ok(informer.wait_for(address.key(), version, within).await?.map(Cached::typed))
+        self.require_informer(address)?.wait_for(address.key(), version, within).await
     }
 
     /// Waits until the cached state of one object satisfies a condition, and returns this state; see
@@ -123,16 +159,14 @@ impl<O, A: Address> View<O, A> {
     pub async fn wait_until(
         &self,
         address: &A,
-        mut condition: impl FnMut(Option<&Cached<O>>) -> bool,
+        condition: impl FnMut(Option<&Cached<O>>) -> bool,
         within: Duration,
     ) -> Result<Option<Cached<O>>, WaitError> {
-        let condition = |object: Option<&Cached<Erased>>| condition(object.map(Cached::typed_ref));
-        let informer = self.view.require_informer(address)?;
-        Ok(informer.wait_until(address.key(), condition, within).await?.map(Cached::typed))
+        self.require_informer(address)?.wait_until(address.key(), condition, within).await
     }
 }
 
-impl<O> View<O> {
+impl<O: Send + Sync + 'static> View<O> {
     /// Waits until the cache of the member that covers an object shows the object as a write returned it, or in a newer state; see
     /// [`SharedInformer::wait_for_write`](crate::SharedInformer::wait_for_write). In a view of several clusters, call this on the view of the
     /// [cluster](View::cluster) that was written to.
@@ -147,9 +181,8 @@ impl<O> View<O> {
         within: Duration,
     ) -> Result<Option<Cached<O>>, WaitError> {
         let not_written = || WaitError::MissingNameOrVersion { informer: Arc::clone(&self.view.name) };
-        let written = Written::of(written).ok_or_else(not_written)?;
-        let informer = self.view.require_informer(&written.identity.key)?;
-        Ok(informer.wait_for_write(&written, within).await?.map(Cached::typed))
+        let Identity { key, .. } = Identity::of_written(written).ok_or_else(not_written)?;
+        self.require_informer(&key)?.wait_for_write(written, within).await
     }
 
     /// Waits until the caches of all members have applied everything up to this version.
@@ -161,7 +194,7 @@ impl<O> View<O> {
     ///
     /// As for [`SharedInformer::caught_up_to`](crate::SharedInformer::caught_up_to), of any member.
     pub async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
-        self.view.caught_up_to(version, within).await
+        try_join_all(self.informers().map(|informer| informer.caught_up_to(version, within))).await.map(drop)
     }
 
     /// Waits until the member that covers an object has applied the deletion of this incarnation; see
@@ -172,30 +205,18 @@ impl<O> View<O> {
     ///
     /// As for `SharedInformer::wait_until_gone`; and if the view does not cover the object's namespace.
     pub async fn wait_until_gone(&self, deleted: &Identity, within: Duration) -> Result<(), WaitError> {
-        self.view.require_informer(&deleted.key)?.wait_until_gone(deleted, within).await
+        self.require_informer(&deleted.key)?.wait_until_gone(deleted, within).await
     }
 }
 
-impl AnyView {
-    async fn synced(&self, within: Option<Duration>) -> Result<(), SyncErrors> {
-        informer::synced(&self.cloned_informers(), within).await
-    }
-
-    async fn stop(&self, within: Option<Duration>) -> Result<(), StopErrors> {
-        informer::stop(&self.cloned_informers(), within).await
-    }
-
-    async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
-        try_join_all(self.informers().map(|informer| informer.caught_up_to(version, within))).await.map(drop)
-    }
-
+impl<O, A> View<O, A> {
     /// Returns the member that covers this address, or the error of a wait on a view that does not cover it.
-    fn require_informer(&self, address: &impl Address) -> Result<&AnyInformer, WaitError> {
-        let outside = || WaitError::OutsideView { view: Arc::clone(&self.name), address: address.to_string() };
-        self.informer_of(address).ok_or_else(outside)
+    fn require_informer(&self, address: &impl Address) -> Result<&SharedInformer<O>, WaitError> {
+        let outside = || WaitError::OutsideView { view: Arc::clone(&self.view.name), address: address.to_string() };
+        self.view.informer_of(address).map(SharedInformer::from_any_ref).ok_or_else(outside)
     }
 
     fn cloned_informers(&self) -> Vec<AnyInformer> {
-        self.informers().cloned().collect()
+        self.view.informers().cloned().collect()
     }
 }

@@ -13,9 +13,10 @@ use std::{
 
 use futures_util::FutureExt;
 use informant::{
-    Cached, Event, Handler, Key, Lazy, Registration, SharedInformer,
+    Cached, Event, Key, Lazy, Registration, SharedInformer,
     delta::{Change, Delta, Relist},
-    informer::{InformerState, WaitError},
+    error::WaitError,
+    informer::InformerState,
     listwatch::{Backoff, Reflector, ScriptedList, ScriptedSource, ScriptedWatch, SourceError},
     process_loop::{ProcessFailure, ProcessLoop},
     queue::{Batch, DeltaFifo, ItemOutcome, ObjectChanges},
@@ -371,11 +372,14 @@ async fn the_last_handle_of_an_informer_may_be_dropped_inside_its_callback() {
     let lister = informer.lister();
     let (own, calls) = (Arc::new(Mutex::new(None)), Arc::new(AtomicUsize::new(0)));
     let (slot, count) = (Arc::clone(&own), Arc::clone(&calls));
-    let handler = Handler::<()>::new().on_add(move |_, _| {
-        count.fetch_add(1, Ordering::SeqCst);
-        drop(slot.lock().unwrap().take());
-    });
-    let registration = informer.add_handler(handler).unwrap();
+    let registration = informer
+        .subscribe()
+        .on_add(move |_, _| {
+            count.fetch_add(1, Ordering::SeqCst);
+            drop(slot.lock().unwrap().take());
+        })
+        .register()
+        .unwrap();
     informer.start();
     *own.lock().unwrap() = Some(informer);
 
@@ -430,10 +434,13 @@ fn a_start_and_a_stop_that_race_leave_a_stopped_informer() {
             let informer = informer(&source);
             let calls = Arc::new(AtomicUsize::new(0));
             let count = Arc::clone(&calls);
-            let handler = Handler::<()>::new().on_add(move |_, _| {
-                count.fetch_add(1, Ordering::SeqCst);
-            });
-            informer.add_handler(handler).unwrap();
+            informer
+                .subscribe()
+                .on_add(move |_, _| {
+                    count.fetch_add(1, Ordering::SeqCst);
+                })
+                .register()
+                .unwrap();
             let barrier = Arc::new(Barrier::new(2));
             let starting = {
                 let (informer, barrier, runtime) = (informer.clone(), Arc::clone(&barrier), runtime.handle().clone());
@@ -475,9 +482,9 @@ async fn a_handler_that_is_added_while_an_informer_stops_is_refused_and_never_ca
     wait_until_idle().await;
     assert_eq!(informer.state(), InformerState::Stopping);
 
-    let error = informer.add_handler(Handler::<()>::new().on_add(|_, _| panic!("called"))).unwrap_err();
+    let error = informer.subscribe().on_add(|_, _| panic!("called")).register().unwrap_err();
     assert!(error.to_string().contains("stopp"), "{error}");
-    assert!(informer.stream().is_err());
+    assert!(informer.subscribe().stream().is_err());
     assert!(!stopping.is_finished());
     let waited = informer.caught_up_to(&"99".into(), LONG).await;
     assert!(matches!(waited, Err(WaitError::Stopped { .. })), "{waited:?}");
@@ -494,7 +501,7 @@ async fn a_stop_ends_every_wait_of_an_informer_even_if_the_stop_is_cancelled() {
     let leaks = Leaks::watch();
     let source = source("10", &[("a", 1)], open_watch());
     let informer = informer(&source);
-    let registration = informer.add_handler(Handler::<()>::new()).unwrap();
+    let registration = informer.subscribe().register().unwrap();
     informer.start();
     informer.synced().await.unwrap();
     let wait = |of: fn(SharedInformer<()>) -> futures_util::future::BoxFuture<'static, bool>| {
@@ -561,10 +568,13 @@ fn an_informer_that_is_started_on_an_ended_runtime_is_stopped_with_the_cause() {
         let informer = informer(&source);
         let calls = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&calls);
-        let handler = Handler::<()>::new().on_add(move |_, _| {
-            count.fetch_add(1, Ordering::SeqCst);
-        });
-        let registration = informer.add_handler(handler).unwrap();
+        let registration = informer
+            .subscribe()
+            .on_add(move |_, _| {
+                count.fetch_add(1, Ordering::SeqCst);
+            })
+            .register()
+            .unwrap();
 
         assert!(informer.start() && !informer.start());
 
@@ -603,12 +613,15 @@ async fn a_handler_that_removes_itself_in_its_callback_is_not_called_again() {
     let informer = informer(&source);
     let (slot, calls) = (Arc::new(OnceLock::<Registration>::new()), Arc::new(AtomicUsize::new(0)));
     let (own, count) = (Arc::clone(&slot), Arc::clone(&calls));
-    let handler = Handler::<()>::new().on_add(move |_, _| {
-        if count.fetch_add(1, Ordering::SeqCst) == 1 {
-            own.get().unwrap().remove();
-        }
-    });
-    let registration = informer.add_handler(handler).unwrap();
+    let registration = informer
+        .subscribe()
+        .on_add(move |_, _| {
+            if count.fetch_add(1, Ordering::SeqCst) == 1 {
+                own.get().unwrap().remove();
+            }
+        })
+        .register()
+        .unwrap();
     slot.set(registration.clone()).unwrap();
     informer.start();
     wait_until(|| registration.is_removed()).await;
@@ -716,7 +729,7 @@ async fn watch_lines_that_are_cut_at_every_byte_deliver_the_same_events() {
         source.on_watch(ScriptedWatch::new().bytes(first.to_vec()).bytes(second.to_vec()).stays_open());
         let informer = SharedInformer::<Lazy<ConfigMap>>::builder(source.clone()).build();
         let probe = Probe::new();
-        let registration = informer.add_handler(probe.handler()).unwrap();
+        let registration = informer.subscribe().handler(probe.handler()).unwrap();
         informer.start();
         registration.caught_up_to(&"15".into()).await.unwrap();
         assert_eq!(probe.take(), ["synced", "A(n/a@11)", "A(n/b@12)", "U(n/a 11→13)", "D(n/b@15)"], "split at {split}");
@@ -784,7 +797,7 @@ async fn an_index_function_that_panics_and_reads_the_cache_only_hides_its_object
         })
         .unwrap();
     let probe = Probe::new();
-    let registration = informer.add_handler(probe.handler()).unwrap();
+    let registration = informer.subscribe().handler(probe.handler()).unwrap();
     informer.start();
     registration.synced().await.unwrap();
     assert_eq!(by_number.count(&1), 2);
@@ -795,13 +808,13 @@ async fn an_index_function_that_panics_and_reads_the_cache_only_hides_its_object
     let snapshot = lister.snapshot();
     assert_eq!(number(&lister.get(&key("n/a")).unwrap()), 7, "the object is stored");
     assert_eq!((by_number.count(&1), by_number.count(&7), by_number.count(&2)), (0, 0, 1));
-    assert_eq!(snapshot.index_values("number").iter().map(|value| &**value).collect::<Vec<_>>(), ["2"]);
+    assert_eq!(snapshot.index("number").unwrap().values().iter().map(|value| &**value).collect::<Vec<_>>(), ["2"]);
 
     handle.modified(config("a", 3));
     handle.deleted("n/b");
     registration.caught_up_to(&handle.version()).await.unwrap();
     assert_eq!((by_number.count(&3), by_number.count(&2)), (1, 0));
-    assert_eq!(snapshot.by_index("number", "2").unwrap().len(), 1, "the snapshot does not change");
+    assert_eq!(snapshot.index("number").unwrap().get("2").len(), 1, "the snapshot does not change");
     assert_eq!(probe.known().len(), 1);
     informer.stop().await.unwrap();
 }
@@ -892,10 +905,10 @@ fn all_reads_of_a_cache_agree_with_a_naive_model() {
                     (by_number.count(&value), by_number.keys(&value)),
                     (with.len(), with.iter().cloned().collect())
                 );
-                assert_eq!(keys(lister.by_index("number", &text).unwrap()), with, "seed {seed}");
-                assert_eq!(keys(snapshot.by_index("number", &text).unwrap()), with, "seed {seed}");
-                assert_eq!(snapshot.keys_by_index("number", &text).unwrap(), with.iter().cloned().collect::<Vec<_>>());
-                assert_eq!(keys(by_number.get_in(&snapshot, &value).unwrap()), with, "seed {seed}");
+                assert_eq!(keys(lister.index("number").unwrap().get(&text)), with, "seed {seed}");
+                assert_eq!(keys(snapshot.index("number").unwrap().get(&text)), with, "seed {seed}");
+                assert_eq!(snapshot.index("number").unwrap().keys(&text), with.iter().cloned().collect::<Vec<_>>());
+                assert_eq!(keys(snapshot.by_indexes([by_number.lookup(&value)]).unwrap()), with, "seed {seed}");
                 let has = |number: u64, value: u64| number % 2 == value || number % 3 == value || value == 1;
                 let in_both = expected(&|_, number, _| has(number, value));
                 assert_eq!(

@@ -3,8 +3,10 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use informant::{
-    Cached, Key, Lazy, Object, Uid, index,
-    object::{DecodeError, FieldPathError, FieldValues, Identity, Labelled, Owned, Scanner},
+    Cached, Key, Lazy, Object, Uid,
+    error::ParseError,
+    index,
+    object::{DecodeError, FieldValues, Identity, Labelled, Owned, Scanner},
     projection,
     store::{Indexer, WriteBatch},
 };
@@ -176,12 +178,14 @@ fn a_field_of_a_lazy_object_is_read_although_the_rest_does_not_fit_its_kind() {
 fn an_invalid_field_path_is_a_typed_error() {
     let error = |path: &str| index::field::<DynamicObject>(path).map(drop).unwrap_err();
 
-    assert_eq!(error("spec..x"), FieldPathError::EmptyName { path: "spec..x".into() });
-    assert_eq!(
-        error("spec.").to_string(),
-        "field path \"spec.\" has an empty name; write a path as in `metadata.annotations`"
-    );
-    assert_eq!(error(r"a\b"), FieldPathError::BadEscape { path: r"a\b".into() });
+    for (path, problem) in [
+        ("spec..x", "has an empty name; write a path as in `metadata.annotations`"),
+        ("spec.", "has an empty name; write a path as in `metadata.annotations`"),
+        (r"a\b", r"has a backslash before neither a dot nor a backslash; write a dot within a name as `\.`"),
+    ] {
+        assert_eq!(error(path), ParseError::FieldPath { path: path.into(), problem });
+        assert_eq!(error(path).to_string(), format!("field path {path:?} {problem}"));
+    }
 }
 
 /// The values at a path, computed the simple way.

@@ -9,8 +9,9 @@ use std::sync::{
 use informant::{
     Cached, Key, Uid,
     delta::Relist,
+    error::IndexError,
     object::Identity,
-    store::{IndexFunction, IndexValue, Indexer, NAMESPACE_INDEX, UnknownIndex, WriteBatch},
+    store::{IndexFunction, IndexValue, Indexer, NAMESPACE_INDEX, WriteBatch},
 };
 
 use crate::support::{Logs, cache_of, key, list, object, show_objects};
@@ -97,7 +98,7 @@ fn replace_does_not_index_objects_again_that_the_cache_holds() {
     });
 
     assert_eq!(calls.load(Ordering::Relaxed), 2, "the index function is called once for each object");
-    assert_eq!(cache.lister().keys_by_index("version", "1").unwrap(), [key("same")]);
+    assert_eq!(cache.lister().index("version").unwrap().keys("1"), [key("same")]);
 }
 
 // IX-08, IX-09, IX-10, IX-11, IX-17
@@ -180,26 +181,6 @@ fn an_index_function_that_panics_in_its_iterator_leaves_no_values() {
     assert_eq!(cache.lister().len(), 1);
 }
 
-/// A panic payload whose destructor panics.
-struct PanicsOnDrop;
-
-impl Drop for PanicsOnDrop {
-    fn drop(&mut self) {
-        panic!("again");
-    }
-}
-
-// P8
-#[test]
-fn a_panic_payload_of_an_index_function_that_panics_on_drop_does_not_lose_the_write() {
-    let cache = Indexer::new();
-    cache.add_index("odd", |_: &Cached<()>| -> Option<String> { std::panic::panic_any(PanicsOnDrop) }).unwrap();
-
-    cache.upsert(object("x", 1));
-
-    assert_eq!(show_objects(cache.lister().list()), ["x@1"]);
-}
-
 // Decision 7
 #[test]
 fn an_index_function_that_writes_to_its_cache_is_reported_instead_of_deadlocking() {
@@ -271,8 +252,11 @@ fn add_indexes_reports_panics_on_stored_objects() {
 
     let panics = cache.add_indexes([IndexFunction::new("fragile", fragile)]).unwrap();
 
-    assert_eq!(panics.iter().map(|panic| panic.key.clone()).collect::<Vec<_>>(), [key("n/banana")]);
-    assert_eq!(cache.lister().keys_by_index("fragile", "red").unwrap(), [key("m/cherry"), key("n/apple")]);
+    assert!(
+        matches!(&panics[..], [IndexError::Panicked { key: broken, .. }] if *broken == key("n/banana")),
+        "{panics:?}"
+    );
+    assert_eq!(cache.lister().index("fragile").unwrap().keys("red"), [key("m/cherry"), key("n/apple")]);
 }
 
 // IX-14, IX-15
@@ -282,12 +266,9 @@ fn an_unknown_index_is_an_error_and_an_unknown_value_finds_nothing() {
     cache.add_index("tag", tags).unwrap();
     let lister = cache.lister();
 
-    let unknown: UnknownIndex = lister.by_index("tags", "red").unwrap_err();
+    let unknown: IndexError = lister.index("tags").unwrap_err();
     assert_eq!(unknown.to_string(), "no index is named \"tags\"; the existing ones are [\"namespace\", \"tag\"]");
-    assert!(lister.keys_by_index("tags", "red").is_err());
-    assert!(lister.index("tags").is_err());
-    assert!(lister.index_values("tags").is_empty());
-    assert!(lister.by_index("tag", "blue").unwrap().is_empty());
+    assert!(lister.index("tag").unwrap().get("blue").is_empty());
 }
 
 // IX-18
@@ -299,7 +280,7 @@ fn keys_by_index_are_sorted() {
     }
     cache.add_index("tag", tags).unwrap();
 
-    let keys = cache.lister().keys_by_index("tag", "x").unwrap();
+    let keys = cache.lister().index("tag").unwrap().keys("x");
 
     assert_eq!(keys, ["a", "m/z", "n/a", "n/c"].map(key));
 }
@@ -316,22 +297,38 @@ fn an_index_that_is_added_later_contains_the_stored_objects() {
     assert_eq!(by_tag.count("red"), 3);
 }
 
+#[test]
+fn adding_an_index_again_returns_the_existing_one_if_the_function_is_certainly_the_same() {
+    let cache = fruits();
+    let shout = |mark: char| move |object: &Tagged| object.iter().map(|tag| format!("{tag}{mark}")).collect::<Vec<_>>();
+    cache.add_index("tag", tags).unwrap();
+    cache.add_index("shouted", shout('!')).unwrap();
+
+    assert_eq!(cache.add_index("tag", tags).unwrap().count("red"), 2);
+
+    let error = cache.add_index("tag", |object: &Tagged| object.first().copied()).unwrap_err();
+    assert!(error.to_string().contains("read the existing one with `lister.index(\"tag\")`"), "{error}");
+    let error = cache.add_index("shouted", shout('?')).unwrap_err();
+    assert!(matches!(error, IndexError::Exists { .. }), "functions that capture values may differ: {error}");
+}
+
 // IX-20
 #[test]
 fn add_indexes_adds_none_if_one_name_exists() {
     let cache = fruits();
     cache.add_index("tag", tags).unwrap();
 
-    let both = [IndexFunction::new("new", tags), IndexFunction::new("tag", tags)];
+    let first = |object: &Tagged| object.first().copied();
+    let both = [IndexFunction::new("new", tags), IndexFunction::new("tag", first)];
     assert_eq!(
         cache.add_indexes(both).unwrap_err().to_string(),
         "an index named \"tag\" exists already; choose another name, or read the existing one with `lister.index(\"tag\")`"
     );
-    let twice = [IndexFunction::new("new", tags), IndexFunction::new("new", tags)];
+    let twice = [IndexFunction::new("new", tags), IndexFunction::new("new", first)];
     assert!(cache.add_indexes(twice).is_err());
 
     assert!(cache.lister().index("new").is_err());
-    assert!(cache.add_index("tag", tags).is_err());
+    assert!(cache.add_index("tag", first).is_err());
     assert!(cache.add_indexes([IndexFunction::new("new", tags)]).is_ok());
 }
 
@@ -339,7 +336,7 @@ fn add_indexes_adds_none_if_one_name_exists() {
 #[test]
 fn the_namespace_index_finds_cluster_scoped_objects_by_the_empty_value() {
     let cache = cache_of([("n/a", 1), ("n/b", 2), ("m/c", 3), ("d", 4)]);
-    let by_namespace = |namespace| cache.lister().keys_by_index(NAMESPACE_INDEX, namespace).unwrap();
+    let by_namespace = |namespace| cache.lister().index(NAMESPACE_INDEX).unwrap().keys(namespace);
 
     assert_eq!(by_namespace("n"), [key("n/a"), key("n/b")]);
     assert_eq!(by_namespace("m"), [key("m/c")]);
@@ -395,7 +392,7 @@ fn an_index_of_numbers_is_queried_with_numbers_or_by_name_with_text() {
     let by_count = cache.add_index("count", |object: &Tagged| Some(object.len())).unwrap();
 
     assert_eq!(by_count.keys(&2), [key("n/apple")]);
-    assert_eq!(cache.lister().keys_by_index("count", "2").unwrap(), [key("n/apple")]);
+    assert_eq!(cache.lister().index("count").unwrap().keys("2"), [key("n/apple")]);
     assert_eq!(cache.lister().index("count").unwrap().keys("2"), [key("n/apple")]);
 }
 
@@ -440,12 +437,12 @@ fn readers_do_not_wait_while_an_index_function_runs() {
         let writer = scope.spawn(|| cache.upsert(object("x", 2)));
         has_entered.recv().unwrap();
         assert_eq!(show_objects(cache.lister().list()), ["x@1"], "the write is not visible yet");
-        assert_eq!(cache.lister().keys_by_index("version", "1").unwrap(), [key("x")]);
+        assert_eq!(cache.lister().index("version").unwrap().keys("1"), [key("x")]);
         release.send(()).unwrap();
         writer.join().unwrap();
     });
 
-    assert_eq!(cache.lister().keys_by_index("version", "2").unwrap(), [key("x")]);
+    assert_eq!(cache.lister().index("version").unwrap().keys("2"), [key("x")]);
 }
 
 // Decision 7

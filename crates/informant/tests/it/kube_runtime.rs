@@ -306,7 +306,8 @@ async fn resyncs_reconcile_unless_the_subscription_turns_them_off() {
     let factory = SharedInformerFactory::builder(crate::support::servers::client(&server)).resync_every(period).build();
     let configs = factory.informer::<ConfigMap>();
     let (_, controller) = controller(&configs);
-    let (store, stream) = configs.subscribe().never_resync().watcher().unwrap().for_controller();
+    let (store, stream) =
+        configs.subscribe().resync_every(std::time::Duration::ZERO).watcher().unwrap().for_controller();
     let mut with_resyncs = Running::new(controller);
     let mut without = Running::new(Controller::for_stream(stream, store));
     factory.start();

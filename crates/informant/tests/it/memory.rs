@@ -9,6 +9,7 @@ use informant::{
     queue::DeltaFifo,
     store::{Indexer, WriteBatch},
 };
+use k8s_openapi::api::core::v1::Pod;
 use kube::core::TypeMeta;
 
 use crate::support::{key, list, object};
@@ -22,6 +23,20 @@ fn names() -> impl Iterator<Item = String> {
 /// The bytes that stay allocated after `run`.
 fn bytes_left_by(run: impl FnOnce()) -> i64 {
     allocation_counter::measure(run).bytes_current
+}
+
+#[test]
+fn a_decoded_object_has_no_spare_memory() {
+    let json = br#"{"metadata":{"name":"web"},"spec":{"containers":[{"name":"main","env":[{"name":"A"}]}]}}"#;
+    let mut pod = None;
+
+    let bytes = bytes_left_by(|| pod = Some(Scanner::of_kind::<Pod>().scan(json).unwrap().decode::<Pod>().unwrap()));
+
+    let pod = pod.unwrap();
+    let containers = &pod.spec.as_ref().unwrap().containers;
+    assert_eq!((containers.capacity(), containers[0].env.as_ref().unwrap().capacity()), (1, 1));
+    let of_clone = bytes_left_by(|| std::mem::forget(Box::new(Pod::clone(&pod))));
+    assert!(bytes < of_clone + 500, "{bytes} bytes, a clone has {of_clone}");
 }
 
 #[test]

@@ -263,47 +263,6 @@ async fn an_item_without_unprocessed_changes_is_not_retried() {
     leaks.check();
 }
 
-/// An error that panics when it is dropped.
-#[derive(Debug)]
-struct PanickingError;
-
-impl std::fmt::Display for PanickingError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("not today")
-    }
-}
-
-impl std::error::Error for PanickingError {}
-
-impl Drop for PanickingError {
-    fn drop(&mut self) {
-        std::panic::resume_unwind(Box::new("my last word"));
-    }
-}
-
-/// P8
-#[tokio::test(start_paused = true)]
-async fn an_error_that_panics_when_it_is_dropped_does_not_end_a_process_loop() {
-    let logs = Logs::capture();
-    let source = source("10", &[("a", 1)], open_watch());
-    let (reflector, queue) = reflector_and_queue(&source);
-    let (lines, write) = writer();
-    let mut attempts = 0;
-    let process_loop = ProcessLoop::new(reflector, queue.clone(), move |item: &ObjectChanges<()>| {
-        attempts += 1;
-        if attempts < 3 {
-            return Err(PanickingError.into());
-        }
-        write(show_deltas(item.deltas()));
-        Ok(())
-    });
-
-    process_loop.backoff(without_jitter()).run(sleep_seconds(5.0)).await;
-
-    assert_eq!(shown(&lines), ["Replaced a@1"]);
-    assert_eq!(logs.take().matches("my last word").count(), 2);
-}
-
 /// CT-01, DF-36: handlers and indexes do not run here.
 #[tokio::test(start_paused = true)]
 async fn a_slow_process_function_is_named_in_the_log_if_more_than_ten_objects_wait() {

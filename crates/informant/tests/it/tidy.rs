@@ -1,5 +1,7 @@
 //! Checks of the layout and of the numbers and links in comments and pages. Reads the files of the repository; runs nothing.
 
+mod imports;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -59,20 +61,50 @@ fn every_source_file_opens_with_a_module_comment() {
 
 #[test]
 fn no_stage_imports_another_stage() {
-    let stages = ["listwatch", "queue", "store", "subscribers", "workqueue", "informer", "view", "factory"];
+    let source = root().join("crates/informant/src");
+    let root_names = imports::root_names(&page("crates/informant/src/lib.rs"));
+    let in_file = |(path, text): (PathBuf, String)| {
+        imports::forbidden(path.strip_prefix(&source).unwrap().to_str().unwrap(), &text, &root_names)
+    };
+    assert_eq!(library().into_iter().flat_map(in_file).collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+/// Files of the folders below that are no step of the pipeline: what a step decides or stores, in a file of its own.
+const NO_STEPS: [&str; 12] = [
+    "informer/pipeline/stage_traits.rs",
+    "listwatch/health/streaming.rs",
+    "listwatch/rules/decoding_pace.rs",
+    "listwatch/rules/delays.rs",
+    "listwatch/rules/watchdog.rs",
+    "listwatch/scripted/answers.rs",
+    "queue/version_tracker.rs",
+    "store/buckets.rs",
+    "store/lookup.rs",
+    "store/snapshot.rs",
+    "store/table.rs",
+    "store/write.rs",
+];
+
+#[test]
+fn every_step_of_the_pipeline_states_its_inputs_its_outputs_and_what_it_knows_nothing_of() {
+    let steps = ["listwatch", "queue", "store", "subscribers", "informer/pipeline", "informer/audit", "process_loop"];
     let source = root().join("crates/informant/src");
     for (path, text) in library() {
         let file = path.strip_prefix(&source).unwrap();
-        let folder = file.components().next().and_then(|part| part.as_os_str().to_str()).unwrap();
-        // `informer` joins the stages, `view`, `factory` and `kube_runtime` are built on it, and the root and its error type name all of them.
-        if ["informer", "view", "factory", "kube_runtime", "error.rs", "lib.rs"].contains(&folder) {
-            continue;
+        let header = text.lines().map_while(|line| line.strip_prefix("//!")).collect::<Vec<_>>().join("\n");
+        let places = ["In", "Out", "Knows nothing of"].map(|word| header.find(&format!("\n - **{word}:** ")));
+        let is_complete = places.is_sorted() && places[0].is_some();
+        let is_test = file.iter().any(|part| part == "model" || part == "model.rs" || part == "tests.rs");
+        // Only the module that joins all stages knows all of them.
+        let is_free = is_test || file.ends_with("error.rs") || file == Path::new("informer/mod.rs");
+        if NO_STEPS.iter().any(|other| file == Path::new(other)) {
+            assert!(!is_complete, "{} has a complete header: remove it from `NO_STEPS`", file.display());
+        } else if !is_free && (steps.iter().any(|folder| file.starts_with(folder)) || places != [None; 3]) {
+            assert!(is_complete, "{} needs the lines In, Out and Knows nothing of, in this order", file.display());
         }
-        for other in stages.into_iter().filter(|stage| *stage != folder) {
-            let mut code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-            let import = format!("crate::{other}::");
-            assert!(code.all(|line| !line.contains(&import)), "{} contains `{import}`", file.display());
-        }
+    }
+    for file in NO_STEPS {
+        assert!(source.join(file).exists(), "{file} is gone: remove it from `NO_STEPS`");
     }
 }
 
@@ -270,18 +302,14 @@ fn anchors(page: &str) -> BTreeSet<String> {
 
 #[test]
 fn links_of_all_pages_into_the_repository_lead_to_existing_files_and_headings() {
-    let repository = env!("CARGO_PKG_REPOSITORY");
     for (path, text) in files(&root(), &["md"]) {
         for link in links(&text) {
             let (file, anchor) = link.split_once('#').map_or((&*link, None), |(file, anchor)| (file, Some(anchor)));
-            let target = match file.strip_prefix(repository) {
-                // A page that crates.io shows needs whole addresses, such as `REPOSITORY/blob/main/ARCHITECTURE.md`.
-                Some(address) => root().join(address.splitn(4, '/').nth(3).unwrap_or_default()),
-                // Links to other servers, and to items of the crate, which rustdoc checks.
-                None if file.contains(':') => continue,
-                None if file.is_empty() => path.clone(),
-                None => path.parent().unwrap().join(file),
-            };
+            // Links to other servers, and to items of the crate, which rustdoc checks.
+            if file.contains(':') {
+                continue;
+            }
+            let target = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
             assert!(target.exists(), "{} links to {link}, which does not exist", path.display());
             if let Some(anchor) = anchor {
                 let headings = anchors(&fs::read_to_string(&target).unwrap());

@@ -14,9 +14,8 @@ use hashbrown::HashMap;
 use crate::{Key, ResourceVersion, Uid, object::Identity};
 
 /// The comparison of a list with the cache.
+#[derive(Default)]
 pub(super) struct Comparison {
-    /// The version of the list.
-    version: ResourceVersion,
     /// The cached objects that the list has not shown yet.
     unlisted: HashMap<Key, (Uid, ResourceVersion)>,
     suspects: Vec<Suspect>,
@@ -31,12 +30,8 @@ pub(super) struct Suspect {
 }
 
 impl Comparison {
-    /// Begins a comparison with a list of this version.
-    pub(super) fn new(version: ResourceVersion) -> Self {
-        Self { version, unlisted: HashMap::new(), suspects: Vec::new() }
-    }
-
-    /// Notes an object of the cache. All of them are noted before the first object of the list.
+    /// Notes an object of the cache. All of them are noted before the list is requested: an object that is deleted while the list is on its way is
+    /// then no suspect.
     pub(super) fn note_cached(&mut self, Identity { key, uid, version }: &Identity) {
         self.unlisted.insert(key.clone(), (uid.clone(), version.clone()));
     }
@@ -45,28 +40,20 @@ impl Comparison {
     pub(super) fn note_listed(&mut self, Identity { key, uid, version }: Identity) {
         let cached = self.unlisted.remove(&key);
         let listed = (uid, version);
-        if cached.as_ref() != Some(&listed) && !cached.is_some_and(|cached| self.is_newer(&cached.1)) {
+        if cached.as_ref() != Some(&listed) {
             self.suspects.push(Suspect { key, listed: Some(listed) });
         }
     }
 
-    /// Ends the comparison, after the last object of the list. Returns the version of the list, and the suspects.
-    pub(super) fn into_suspects(mut self) -> (ResourceVersion, Vec<Suspect>) {
-        for (key, (_, version)) in std::mem::take(&mut self.unlisted) {
-            if !self.is_newer(&version) {
-                self.suspects.push(Suspect { key, listed: None });
-            }
-        }
-        (self.version, self.suspects)
-    }
-
-    fn is_newer(&self, version: &ResourceVersion) -> bool {
-        !is_within(version, &self.version)
+    /// Ends the comparison, after the last object of the list.
+    pub(super) fn into_suspects(mut self) -> Vec<Suspect> {
+        self.suspects.extend(self.unlisted.into_keys().map(|key| Suspect { key, listed: None }));
+        self.suspects
     }
 }
 
 impl Suspect {
-    /// Returns true if the cache still contradicts the list. `cached` is its present state of the object, `list_version` the version of the list.
+    /// Returns true if the cache, which has reached the version of the list, still contradicts the list. `cached` is its present state of the object.
     pub(super) fn is_suspicious(&self, cached: Option<&Identity>, list_version: &ResourceVersion) -> bool {
         match (cached, &self.listed) {
             (Some(cached), _) if !is_within(&cached.version, list_version) => false,
@@ -95,7 +82,7 @@ impl Suspect {
 
 /// Returns true if `version` is not newer than `reached`. Versions that cannot be compared count as newer.
 pub(super) fn is_within(version: &ResourceVersion, reached: &ResourceVersion) -> bool {
-    matches!(version.compare(reached), Ok(Ordering::Less | Ordering::Equal))
+    matches!(version.compare(reached), Some(Ordering::Less | Ordering::Equal))
 }
 
 #[cfg(test)]
@@ -107,14 +94,14 @@ mod tests {
     }
 
     fn suspects(cached: &[Identity], listed: &[Identity]) -> Vec<Suspect> {
-        let mut comparison = Comparison::new("20".into());
+        let mut comparison = Comparison::default();
         cached.iter().for_each(|object| comparison.note_cached(object));
         listed.iter().for_each(|object| comparison.note_listed(object.clone()));
-        comparison.into_suspects().1
+        comparison.into_suspects()
     }
 
     #[test]
-    fn objects_that_differ_from_the_list_are_suspects_unless_they_are_newer_than_it() {
+    fn objects_that_differ_from_the_list_are_suspicious_unless_they_are_newer_than_it() {
         let table = [
             (Some(state("a", 5)), Some(state("a", 5)), false),
             (Some(state("a", 5)), Some(state("a", 9)), true),
@@ -125,12 +112,10 @@ mod tests {
             (Some(state("a", 21)), None, false),
             (None, Some(state("a", 5)), true),
         ];
-        for (cached, listed, is_suspect) in table {
+        for (cached, listed, expected) in table {
             let found = suspects(cached.as_slice(), listed.as_slice());
-            assert_eq!(!found.is_empty(), is_suspect, "{cached:?} {listed:?}");
-            // If nothing changes, it stays one.
-            let still = found.iter().any(|suspect| suspect.is_suspicious(cached.as_ref(), &"20".into()));
-            assert_eq!(still, is_suspect, "{cached:?} {listed:?}");
+            let is_suspicious = found.iter().any(|suspect| suspect.is_suspicious(cached.as_ref(), &"20".into()));
+            assert_eq!(is_suspicious, expected, "{cached:?} {listed:?}");
         }
     }
 

@@ -14,9 +14,8 @@ mod schedule;
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::{Either, select};
-use hashbrown::HashSet;
 use tokio::{
-    sync::{mpsc, watch},
+    sync::mpsc,
     task::yield_now,
     time::{Instant, sleep, sleep_until, timeout},
 };
@@ -30,7 +29,9 @@ use self::{
 use super::pipeline::Core;
 use crate::{
     Cached, Key, ResourceVersion,
-    listwatch::{Activity, Chain, Delays, Inventory, ReflectorHandle, ServerHealth, SourceError},
+    error::Chain,
+    listwatch::{Activity, Delays, Inventory, InventoryPage, ReflectorHandle, ServerHealth, SourceError},
+    object::Identity,
 };
 
 /// Audits one informer.
@@ -54,14 +55,15 @@ enum Outcome {
     Wrong(Vec<Key>),
     /// The source has an older version than the cache had before the audit: its history changed.
     HistoryChanged { reached: ResourceVersion },
-    /// The cache did not reach the version of the list, so that nothing is known of the suspects.
-    Unknown,
     /// The source cannot be audited.
     Unsupported(&'static str),
 }
 
 const NO_VERSIONS: &str = "its source has no versions that can be compared";
 const NO_LOOKUPS: &str = "its source does not support lookups";
+const NOT_REACHED: &str =
+    "the cache did not reach the version of the list in five minutes; check that the server sends bookmarks";
+const ALL_CHANGED: &str = "all objects that were looked up had changed since the list";
 
 /// The pause after each page, so that an audit uses little of the server and of the informer's task.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -85,10 +87,14 @@ impl Auditor {
     /// Audits the informer when it is due, until the future is dropped.
     pub(crate) async fn run(mut self) -> Infallible {
         let mut history_changes = self.health.history_changes();
-        let mut schedule = Schedule::new(self.period, Instant::now(), self.chance());
+        let (now, chance) = (Instant::now(), self.chance());
+        let mut schedule = Schedule::new(self.period, now, chance);
+        if self.health.is_suspicious(now) {
+            schedule.note_history_change(now, chance);
+        }
         loop {
             let audited = {
-                let changed = pin!(next_change(&mut history_changes));
+                let changed = pin!(self.health.clone().history_change_after(history_changes));
                 let audited = pin!(self.audit_when_due(&mut schedule));
                 match select(changed, audited).await {
                     Either::Left(_) => None,
@@ -97,22 +103,16 @@ impl Auditor {
             };
             let (now, chance) = (Instant::now(), self.chance());
             match audited {
-                None => schedule.note_history_change(now, chance),
+                None => {
+                    history_changes = self.health.history_changes();
+                    schedule.note_history_change(now, chance);
+                }
                 Some(Ok(Outcome::Unsupported(reason))) => {
                     // An audit after a history change was not asked for.
                     if self.period.is_some() {
                         warn!(informer = &*self.core.name, error = reason, "the informer cannot be audited");
                     }
                     return std::future::pending().await;
-                }
-                Some(Ok(Outcome::Unknown)) => {
-                    let waited = REACHED_WITHIN;
-                    warn!(
-                        informer = &*self.core.name,
-                        ?waited,
-                        "an audit has no result: the cache did not reach the version of its list"
-                    );
-                    schedule.note_end(false, now, chance);
                 }
                 Some(Ok(Outcome::Right)) => {
                     self.note_end(0, None);
@@ -127,10 +127,10 @@ impl Auditor {
                     schedule.note_end(true, now, chance);
                 }
                 Some(Err(error)) => {
-                    schedule.note_attempt(now);
+                    let retry_in = schedule.note_failure(now);
                     // The failure of a server that also breaks watches is reported already.
                     if self.is_watching() {
-                        warn!(informer = &*self.core.name, error = %Chain(&error), "an audit failed; another one follows in five minutes");
+                        warn!(informer = &*self.core.name, error = %Chain(&error), ?retry_in, "an audit failed");
                     }
                 }
             }
@@ -170,7 +170,7 @@ impl Auditor {
                 break permit;
             }
         };
-        schedule.note_attempt(Instant::now());
+        schedule.note_begin(Instant::now());
         let Some(reached) = self.core.version().filter(is_comparable) else {
             return Ok(Outcome::Unsupported(NO_VERSIONS));
         };
@@ -180,9 +180,6 @@ impl Auditor {
         let silent = |_| SourceError::Silent { after: LISTED_WITHIN };
         let (version, suspects) = timeout(LISTED_WITHIN, self.compare()).await.map_err(silent)??;
         drop(permit);
-        if !is_comparable(&version) {
-            return Ok(Outcome::Unsupported(NO_VERSIONS));
-        }
         if !is_within(&reached, &version) {
             return Ok(Outcome::HistoryChanged { reached });
         }
@@ -193,8 +190,8 @@ impl Auditor {
         let core = Arc::clone(&self.core);
         let has_reached = || core.version().filter(|reached| is_within(&version, reached)).map(|_| ());
         match timeout(REACHED_WITHIN, core.wait_for_cache(has_reached)).await {
-            Ok(Some(())) => Ok(self.confirm(&version, suspects).await?),
-            Ok(None) | Err(_) => Ok(Outcome::Unknown),
+            Ok(Some(())) => self.confirm(&version, suspects).await,
+            Ok(None) | Err(_) => Err(SourceError::other(NOT_REACHED)),
         }
     }
 
@@ -202,16 +199,18 @@ impl Auditor {
     async fn compare(&mut self) -> Result<(ResourceVersion, Vec<Suspect>), SourceError> {
         let mut restarts = 0;
         'list: loop {
-            let first = self.inventory.page(None).await?;
-            let mut comparison = Comparison::new(first.version);
+            let mut comparison = Comparison::default();
             for objects in self.core.lister.list().chunks(NOTED_AT_ONCE) {
                 objects.iter().for_each(|object| comparison.note_cached(object.identity()));
                 yield_now().await;
             }
-            let (mut objects, mut next) = (first.objects, first.continue_token);
+            let InventoryPage { version, mut objects, continue_token: mut next } = self.inventory.page(None).await?;
+            if !is_comparable(&version) {
+                return Err(SourceError::NoVersion);
+            }
             loop {
                 objects.into_iter().for_each(|object| comparison.note_listed(object));
-                let Some(token) = next else { return Ok(comparison.into_suspects()) };
+                let Some(token) = next else { return Ok((version, comparison.into_suspects())) };
                 sleep(PAUSE).await;
                 (objects, next) = match self.inventory.page(Some(token)).await {
                     Ok(page) => (page.objects, page.continue_token),
@@ -227,45 +226,41 @@ impl Auditor {
 
     /// Looks up suspects, now that the cache has reached the version of the list.
     async fn confirm(&mut self, version: &ResourceVersion, suspects: Vec<Suspect>) -> Result<Outcome, SourceError> {
-        let quarantined = self.reflector.quarantined();
-        // A quarantined object whose key is not known may be any object that the cache lacks.
-        let may_lack = quarantined.iter().all(|object| object.key.is_some());
-        let quarantined: HashSet<_> = quarantined.into_iter().filter_map(|object| object.key).collect();
-        let mut wrong = Vec::new();
-        let mut lookups = 0;
+        let (mut wrong, mut lookups, mut failure) = (Vec::new(), 0, None);
         for suspect in suspects {
-            // Read before the object: the object is then at least as new.
+            // Read before the object and the quarantine, which are then at least as new.
             let Some(reached) = self.core.version() else { break };
             let cached = self.core.lister.get(&suspect.key);
             let cached = cached.as_ref().map(Cached::identity);
-            if quarantined.contains(&suspect.key)
-                || (cached.is_none() && !may_lack)
-                || !suspect.is_suspicious(cached, version)
-            {
+            if !suspect.is_suspicious(cached, version) || self.may_be_quarantined(&suspect.key, cached) {
                 continue;
             }
             if lookups == MOST_LOOKUPS {
+                failure = failure.or_else(|| Some(SourceError::other(ALL_CHANGED)));
                 break;
             }
             lookups += 1;
-            let found = self.inventory.look_up(&suspect.key).await?;
-            if suspect.is_wrong(cached, &reached, found.as_ref()) {
-                wrong.push(suspect.key);
+            match self.inventory.look_up(&suspect.key).await {
+                Ok(found) if suspect.is_wrong(cached, &reached, found.as_ref()) => wrong.push(suspect.key),
+                Ok(_) => {}
+                Err(error) => failure = Some(error),
             }
         }
-        Ok(if wrong.is_empty() { Outcome::Right } else { Outcome::Wrong(wrong) })
+        match failure {
+            _ if !wrong.is_empty() => Ok(Outcome::Wrong(wrong)),
+            Some(failure) => Err(failure),
+            None => Ok(Outcome::Right),
+        }
+    }
+
+    /// Returns true if the object is quarantined, or may be: an item whose key could not be read may be any object that the cache lacks.
+    fn may_be_quarantined(&self, key: &Key, cached: Option<&Identity>) -> bool {
+        self.reflector.quarantined_object(key).is_some()
+            || (cached.is_none() && self.reflector.quarantined().iter().any(|object| object.key.is_none()))
     }
 }
 
 /// Returns true if the version is a number.
 fn is_comparable(version: &ResourceVersion) -> bool {
-    version.compare(version).is_ok()
-}
-
-/// Waits until the server's history changes.
-async fn next_change(changes: &mut watch::Receiver<u64>) {
-    // The channel does not close while the informer runs.
-    if changes.changed().await.is_err() {
-        std::future::pending::<()>().await;
-    }
+    version.compare(version).is_some()
 }

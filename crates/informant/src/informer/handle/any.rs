@@ -9,13 +9,14 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 
-use super::{AlreadyStarted, InformerState, StopError};
+use super::InformerState;
 use crate::{
+    error::{IndexError, RequestError, StopError},
     informer::pipeline::{Core, Phase, Unstarted},
     listwatch::{Callback, ListWatchError, Quarantined, Transform},
     object::Erased,
     panics,
-    store::{AnyIndexFunction, DuplicateIndex, Index, IndexPanic, Lister},
+    store::{AnyIndexFunction, Index, Lister},
     subscribers::{WaitConflict, wait_conflict, wait_for_end},
 };
 
@@ -31,6 +32,11 @@ struct StopOnDrop(Arc<Core>);
 impl AnyInformer {
     pub(super) fn new(core: Core) -> Self {
         Self { core: Arc::new(StopOnDrop(Arc::new(core))) }
+    }
+
+    /// Returns true if both are handles of one informer.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.core, &other.core)
     }
 
     pub(super) fn core(&self) -> &Arc<Core> {
@@ -65,16 +71,15 @@ impl AnyInformer {
         let name = Arc::clone(&core.name);
         let ended = task.map(move |ended| {
             if let Err(error) = ended
-                && let Ok(panic) = error.try_into_panic()
+                && let Ok(payload) = error.try_into_panic()
             {
-                tracing::error!(informer = &*name, error = panics::message(panic), "the informer's task panicked");
+                tracing::error!(informer = &*name, error = panics::message(&*payload), "the informer's task panicked");
             }
         });
         let _ = core.task.set(ended.boxed().shared());
         drop(phase);
         // The work is refused if the runtime has ended. Dropping it ends the informer.
-        let refused = work_sender.send(settings.start(core, &runtime));
-        core.drop_catching_panics(refused.err());
+        let _ = work_sender.send(settings.start(core, &runtime));
         true
     }
 
@@ -114,8 +119,8 @@ impl AnyInformer {
     fn stop_error(&self, conflict: WaitConflict) -> StopError {
         let informer = Arc::clone(self.name());
         match conflict {
-            WaitConflict::OwnCallback => StopError::InsideCallback { informer },
-            WaitConflict::Circle => StopError::WaitsForCaller { informer },
+            WaitConflict::OwnCallback => StopError::InsideCallback { informer, handler: None },
+            WaitConflict::Circle => StopError::WaitsForCaller { informer, handler: None },
         }
     }
 
@@ -133,8 +138,9 @@ impl AnyInformer {
     pub(crate) async fn stop_within(&self, within: Duration) -> Result<(), StopError> {
         let Ok(stopped) = timeout(within, self.stop()).await else {
             let awaited = self.core().listeners().into_iter().filter(|listener| listener.is_awaited());
-            let handlers = awaited.map(|listener| Arc::clone(listener.name())).collect();
-            return Err(StopError::StillRunning { informer: Arc::clone(self.name()), within, handlers });
+            let callbacks = awaited.map(|listener| Arc::clone(listener.name())).collect();
+            let informer = Arc::clone(self.name());
+            return Err(StopError::StillRunning { informer, handler: None, within, callbacks });
         };
         stopped
     }
@@ -143,19 +149,19 @@ impl AnyInformer {
         &self.core().lister
     }
 
-    pub(crate) fn add_index(&self, function: AnyIndexFunction) -> Result<Index<Erased>, DuplicateIndex> {
-        self.core().with_indexer(|indexer| indexer.add_function(function))
+    pub(crate) fn add_index(&self, function: AnyIndexFunction) -> Result<Index<Erased>, IndexError> {
+        self.core().with_writer(|writer| writer.add_index(function))
     }
 
-    pub(super) fn add_indexes(&self, functions: Vec<AnyIndexFunction>) -> Result<Vec<IndexPanic>, DuplicateIndex> {
-        self.core().with_indexer(|indexer| indexer.add_any_functions(functions))
+    pub(super) fn add_indexes(&self, functions: Vec<AnyIndexFunction>) -> Result<Vec<IndexError>, IndexError> {
+        self.core().with_writer(|writer| writer.add_indexes(functions))
     }
 
-    pub(super) fn set_transform(&self, transform: Transform) -> Result<(), AlreadyStarted> {
+    pub(super) fn set_transform(&self, transform: Transform) -> Result<(), RequestError> {
         self.before_start("transform", |settings| settings.reflector.swap_transform(transform))
     }
 
-    pub(super) fn set_on_error(&self, callback: Callback<ListWatchError>) -> Result<(), AlreadyStarted> {
+    pub(super) fn set_on_error(&self, callback: Callback<ListWatchError>) -> Result<(), RequestError> {
         self.before_start("error callback", |settings| settings.reflector.swap_on_error(callback))
     }
 
@@ -164,7 +170,7 @@ impl AnyInformer {
         &self,
         setting: &'static str,
         set: impl FnOnce(&mut Unstarted) -> Option<S>,
-    ) -> Result<(), AlreadyStarted> {
+    ) -> Result<(), RequestError> {
         // `set` (if the informer has started) and the previous value are users' code, so they are dropped after the lock is released.
         let mut set = Some(set);
         let mut phase = self.core().phase.lock();
@@ -172,7 +178,7 @@ impl AnyInformer {
         drop(phase);
         match before {
             Some(_) => Ok(()),
-            None => Err(AlreadyStarted { informer: Arc::clone(self.name()), setting }),
+            None => Err(RequestError::AlreadyStarted { informer: Arc::clone(self.name()), setting }),
         }
     }
 

@@ -69,9 +69,8 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
     ///
     /// An audit requests the metadata of all objects in pages of 500, ten pages a second at most, and compares uid and version. It cannot find a
     /// different content with the same uid and version. Up to ten objects that differ are looked up one by one. If that confirms a difference, the informer
-    /// reports [`SourceError::CacheDiffers`](crate::listwatch::SourceError::CacheDiffers) as a failure, and lists everything again. If the
-    /// cache does not reach the version of the audit's list within five minutes, for example because the server sends no bookmarks, that audit has no result; the log has a
-    /// warning then.
+    /// reports [`SourceError::CacheDiffers`](crate::listwatch::SourceError::CacheDiffers) as a failure, and lists everything again. An
+    /// audit that fails is repeated after five minutes, then less often, up to once an hour; the log has a warning.
     ///
     /// Choose a period of an hour or more for large caches: an audit costs the server about as much as a list of metadata. It needs
     /// about 100 bytes of memory for each object while it runs. One informer of a client is audited at a time. A source without comparable versions, or without

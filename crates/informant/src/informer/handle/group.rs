@@ -5,13 +5,14 @@ use std::time::Duration;
 use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
 use tokio::time::timeout;
 
-use super::{AnyInformer, StopErrors, SyncErrors};
+use super::AnyInformer;
+use crate::error::{StopError, SyncError};
 
 /// After the first permanent failure, wait this long so that other failures appear in the same error.
 const TOGETHER: Duration = Duration::from_millis(250);
 
 /// Waits until all informers are synced, one of them fails, or the time limit passes.
-pub(crate) async fn synced(informers: &[AnyInformer], within: Option<Duration>) -> Result<(), SyncErrors> {
+pub(crate) async fn synced(informers: &[AnyInformer], within: Option<Duration>) -> Result<(), SyncError> {
     let mut waiting: FuturesUnordered<_> = informers.iter().map(AnyInformer::synced).collect();
     let mut errors = Vec::new();
     let waits = async {
@@ -38,18 +39,28 @@ pub(crate) async fn synced(informers: &[AnyInformer], within: Option<Duration>) 
     }
     match errors.is_empty() {
         true => Ok(()),
-        false => Err(SyncErrors::new(informers.len(), errors)),
+        false => Err(SyncError::several(informers.len(), errors)),
+    }
+}
+
+/// Waits until each informer is synced, or cannot sync for a reason that retrying cannot fix.
+pub(crate) async fn settled(informers: &[AnyInformer]) -> Result<(), SyncError> {
+    let settled = join_all(informers.iter().map(|informer| informer.synced_or_failed(true))).await;
+    let errors: Vec<_> = settled.into_iter().filter_map(Result::err).collect();
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(SyncError::several(informers.len(), errors)),
     }
 }
 
 /// Stops all informers at once, and waits for all of them, up to the time limit.
-pub(crate) async fn stop(informers: &[AnyInformer], within: Option<Duration>) -> Result<(), StopErrors> {
+pub(crate) async fn stop(informers: &[AnyInformer], within: Option<Duration>) -> Result<(), StopError> {
     // All are asked to stop before any is awaited, so that a slow one does not delay the others.
     informers.iter().for_each(AnyInformer::ask_to_stop);
     // A callback that waited here would block its own informer, and possibly others that wait for it.
     let errors: Vec<_> = informers.iter().filter_map(AnyInformer::check_wait_for_stop).collect();
     if !errors.is_empty() {
-        return Err(StopErrors { errors });
+        return Err(StopError::Several { errors });
     }
     let stopping = informers.iter().map(|informer| async move {
         match within {
@@ -60,6 +71,6 @@ pub(crate) async fn stop(informers: &[AnyInformer], within: Option<Duration>) ->
     let errors: Vec<_> = join_all(stopping).await.into_iter().filter_map(Result::err).collect();
     match errors.is_empty() {
         true => Ok(()),
-        false => Err(StopErrors { errors }),
+        false => Err(StopError::Several { errors }),
     }
 }

@@ -1,6 +1,6 @@
 //! Status types as JSON, for status pages: see [`InformerStatus`] for the fields.
 //!
-//! - **In:** [`InformerStatus`], [`Problem`] and [`Quarantined`]. The types inside of them derive `Serialize`.
+//! - **In:** [`InformerStatus`] and [`Problem`]. The types inside of them derive `Serialize`.
 //! - **Out:** their `Serialize` implementations.
 //! - **Knows nothing of:** how a status is collected.
 //!
@@ -12,18 +12,16 @@ use serde::{
 };
 
 use super::{InformerStatus, Problem};
-use crate::listwatch::{
-    Quarantined,
-    json::{error_line, seconds},
-};
+use crate::listwatch::json::{error_line, seconds};
 
 /// See [JSON](InformerStatus#json).
 impl Serialize for InformerStatus {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { name, state, is_synced, objects, version, queued, quarantined, .. } = self;
+        let Self { name, namespace, state, is_synced, objects, version, queued, quarantined, .. } = self;
         let Self { audits, wrong_objects, source, crash, handlers, .. } = self;
-        let mut json = serializer.serialize_struct("InformerStatus", 13)?;
+        let mut json = serializer.serialize_struct("InformerStatus", 14)?;
         json.serialize_field("name", &**name)?;
+        json.serialize_field("namespace", &namespace.as_deref())?;
         json.serialize_field("state", state)?;
         json.serialize_field("is_synced", is_synced)?;
         json.serialize_field("problem", &self.problem())?;
@@ -61,6 +59,7 @@ impl Serialize for Problem {
             Self::Failing { informer: _, duration, is_synced, reason } => {
                 json.serialize_entry("failing_seconds", &seconds(*duration))?;
                 json.serialize_entry("is_synced", is_synced)?;
+                json.serialize_entry("code", &reason.source.code())?;
                 json.serialize_entry("reason", &error_line(&**reason))?;
             }
             Self::Pending { informer: _, is_synced, request } => {
@@ -73,20 +72,6 @@ impl Serialize for Problem {
             Self::Syncing { informer: _, objects } => json.serialize_entry("objects", objects)?,
         }
         json.serialize_entry("message", &self.to_string())?;
-        json.end()
-    }
-}
-
-/// Omits the bytes of the object: `{"key", "uid", "version", "error", "age_seconds"}`.
-impl Serialize for Quarantined {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { key, uid, version, error, json: _, at } = self;
-        let mut json = serializer.serialize_struct("Quarantined", 5)?;
-        json.serialize_field("key", key)?;
-        json.serialize_field("uid", uid.as_str())?;
-        json.serialize_field("version", version)?;
-        json.serialize_field("error", &error_line(&**error))?;
-        json.serialize_field("age_seconds", &seconds(at.elapsed()))?;
         json.end()
     }
 }

@@ -6,33 +6,24 @@
 
 mod any; // the informer without its object type
 mod builder; // `InformerBuilder`
-mod callbacks; // closures as handlers
-mod errors; // errors of informers
-mod event_callback; // one closure for all events
 mod group; // waits for and stops several informers
 mod json; // status and problems as JSON
+mod register; // registers a handler or stream with an informer, or with all members of a view
 mod shared; // `SharedInformer`, the typed handle
 mod status; // `InformerStatus` and `Problem`
-mod subscribe; // `Subscribe`: settings of a handler or stream
+mod subscribe; // `Subscribe`: the settings and callbacks of a handler or stream
 mod sync; // waiting for the initial list
 mod waits; // waiting for versions, writes and deletions
 mod written; // whether an informer can see a written object
 
+use self::written::Written;
 pub(crate) use self::{
     any::AnyInformer,
     builder::AnyInformerBuilder,
-    group::{stop, synced},
-    subscribe::SubscribeOptions,
-    written::Written,
+    group::{settled, stop, synced},
 };
 pub use self::{
     builder::InformerBuilder,
-    callbacks::Callbacks,
-    errors::{
-        AddHandlerError, AlreadyStarted, ScopeMismatch, StopError, StopErrors, SyncError, SyncErrors, WaitError,
-        WaitTarget,
-    },
-    event_callback::EventCallback,
     shared::{InformerState, SharedInformer},
     status::{InformerStatus, Problem},
     subscribe::Subscribe,

@@ -6,25 +6,23 @@
 
 use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
+use derive_where::derive_where;
 use ref_cast::{RefCastCustom, ref_cast_custom};
 
-use super::{
-    AddHandlerError, AlreadyStarted, AnyInformer, AnyInformerBuilder, InformerBuilder, InformerStatus, StopError,
-    Subscribe, SyncError, WaitError, Written,
-};
+use super::{AnyInformer, AnyInformerBuilder, InformerBuilder, InformerStatus, Subscribe, Written};
 use crate::{
     Cached, Key, Object, ResourceVersion,
+    error::{IndexError, RequestError, StopError, SyncError, WaitError},
     listwatch::{ListWatch, ListWatchError, Quarantined, Reflector, TransformResult, transform_of},
     object::{Erased, Identity},
-    store::{DuplicateIndex, Index, IndexFunction, IndexPanic, IndexValue, IndexValues, Lister},
-    subscribers::{EventHandler, EventStream, Registration},
+    store::{Index, IndexFunction, IndexValue, IndexValues, Lister},
 };
 
 /// An indexed local copy of one kind, kept current by a watch, to which any number of handlers can subscribe.
 ///
 /// - **Reads:** the [`lister`](Self::lister) and the [indexes](Self::add_index) return consistent results and share objects instead of
 ///   copying them.
-/// - **Events:** [handlers](Self::add_handler) and [streams](Self::stream) can be added before and after the start. Each has its own
+/// - **Events:** [callbacks, handlers and streams](Self::subscribe) can be added before and after the start. Each has its own
 ///   buffer and receives every change exactly once: first an add for each object in the cache, then every later change.
 /// - **Waits and health:** [`synced`](Self::synced) waits for the first list, [`wait_for_write`](Self::wait_for_write) until the cache
 ///   shows a write of your own, and [`status`](Self::status) shows whether the cache is current, and if not, why.
@@ -69,6 +67,7 @@ use crate::{
 /// ```
 #[derive(RefCastCustom)]
 #[repr(transparent)]
+#[derive_where(Clone)]
 pub struct SharedInformer<O> {
     pub(crate) informer: AnyInformer,
     object_type: PhantomData<fn(O) -> O>,
@@ -195,7 +194,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// If an index of that name exists.
+    /// If an index of that name exists, and its function may be another one.
     ///
     /// # Panics
     ///
@@ -204,7 +203,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
         &self,
         name: &str,
         values: impl Fn(&Cached<O>) -> I + Send + Sync + 'static,
-    ) -> Result<Index<O, V>, DuplicateIndex>
+    ) -> Result<Index<O, V>, IndexError>
     where
         I: IndexValues<Value = V>,
         V: IndexValue,
@@ -216,7 +215,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// If an index of one of these names exists; no index is added then.
+    /// If an index of one of these names exists, and its function may be another one; no index is added then.
     ///
     /// # Panics
     ///
@@ -224,32 +223,15 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     pub fn add_indexes(
         &self,
         functions: impl IntoIterator<Item = IndexFunction<O>>,
-    ) -> Result<Vec<IndexPanic>, DuplicateIndex> {
+    ) -> Result<Vec<IndexError>, IndexError> {
         self.informer.add_indexes(functions.into_iter().map(IndexFunction::into_any).collect())
     }
 
-    /// Adds a handler with default settings; for other settings see [`subscribe`](Self::subscribe).
-    ///
-    /// # Errors
-    ///
-    /// If the informer has stopped, or if one of its index functions makes the call.
-    pub fn add_handler(&self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.subscribe().handler(handler)
-    }
-
-    /// Returns the events as a stream with default settings; for other settings see [`subscribe`](Self::subscribe).
-    ///
-    /// # Errors
-    ///
-    /// If the informer has stopped, or if one of its index functions makes the call.
-    pub fn stream(&self) -> Result<EventStream<O>, AddHandlerError> {
-        self.subscribe().stream()
-    }
-
-    /// Returns a builder for a handler or a stream with settings: a filter, a resync period, coalescing for slow handlers, a name.
-    #[doc(alias = "add_event_handler")]
+    /// Begins to register callbacks, a handler or a stream, with settings: a name, a filter, a resync period, coalescing for slow handlers.
+    #[doc(alias("add_event_handler", "add_handler"))]
+    #[track_caller]
     pub fn subscribe(&self) -> Subscribe<'_, O> {
-        Subscribe::new(self)
+        Subscribe::new(self.name(), vec![&self.informer])
     }
 
     /// Sets a function that is called with each object once, before it is cached; see
@@ -261,7 +243,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     pub fn set_transform<R: TransformResult>(
         &self,
         transform: impl Fn(&mut O) -> R + Send + Sync + 'static,
-    ) -> Result<(), AlreadyStarted> {
+    ) -> Result<(), RequestError> {
         self.informer.set_transform(transform_of(transform))
     }
 
@@ -271,15 +253,12 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// # Errors
     ///
     /// If the informer has been started.
-    pub fn set_on_error(
-        &self,
-        callback: impl Fn(&ListWatchError) + Send + Sync + 'static,
-    ) -> Result<(), AlreadyStarted> {
+    pub fn set_on_error(&self, callback: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Result<(), RequestError> {
         self.informer.set_on_error(Box::new(callback))
     }
 
     /// Returns true once the first complete list has been applied to the cache. Handlers may not have received all of it yet; see
-    /// [`Registration::synced`].
+    /// [`Registration::synced`](crate::Registration::synced).
     pub fn is_synced(&self) -> bool {
         self.informer.is_synced()
     }
@@ -303,7 +282,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// As for `synced`; and if the informer is not synced in time, with the last failure of its source.
+    /// As for `synced`; and if the informer is not synced in time, with the last failure of its source, or because it was not started.
     pub async fn synced_within(&self, within: Duration) -> Result<(), SyncError> {
         self.informer.synced_within(within).await
     }
@@ -353,7 +332,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// # Errors
     ///
     /// As for [`wait_for`](Self::wait_for); if the object has no name or no version; and at once, with the
-    /// [reason](super::ScopeMismatch), if the informer cannot see the object: it is of another kind or namespace, or the informer's
+    /// [reason](crate::error::ScopeMismatch), if the informer cannot see the object: it is of another kind or namespace, or the informer's
     /// selectors exclude it and the cache does not have it.
     ///
     /// Not everything can be checked here. Of field selectors, only `metadata.name` and `metadata.namespace` are; an object that another
@@ -493,12 +472,6 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// [size limit](crate::listwatch::ReflectorBuilder::size_limit). The cache keeps an older state of them, or none.
     pub fn quarantined(&self) -> Vec<Quarantined> {
         self.informer.quarantined()
-    }
-}
-
-impl<O> Clone for SharedInformer<O> {
-    fn clone(&self) -> Self {
-        Self::from_any(self.informer.clone())
     }
 }
 

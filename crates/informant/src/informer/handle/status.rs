@@ -13,8 +13,8 @@ use std::{
 use super::{AnyInformer, InformerState};
 use crate::{
     ResourceVersion,
-    error::OneLine,
-    listwatch::{Activity, Chain, ListWatchError, PendingRequest, ReflectorStatus},
+    error::{Chain, OneLine},
+    listwatch::{Activity, ListWatchError, PendingRequest, ReflectorStatus},
     subscribers::HandlerStatus,
 };
 
@@ -30,7 +30,7 @@ use crate::{
 ///   `source.failing_seconds`.
 /// - `problem` holds the [problem](Self::problem), and is `null` if there is none. A problem is an object with a `type`
 ///   (`not_started`, `stopped`, `gone`, `pending`, `failing`, `silent`, `syncing`), the name of its `informer`, the fields of its variant
-///   (`failing` has `failing_seconds`), and its text as `message`.
+///   (`failing` has `failing_seconds`, and the status code of the response as `code`), and its text as `message`.
 /// - `source.activity` is an object with a `type` (`idle`, `listing`, `streaming`, `checking_history`, `opening`, `watching`,
 ///   `backing_off`, `stopped`) and the fields of its variant; the end of a backoff becomes `retry_in_seconds`.
 /// - An error is a text: one line with its causes, as `{:#}` of [`report()`](crate::Error::report) prints it.
@@ -61,6 +61,8 @@ use crate::{
 pub struct InformerStatus {
     /// The name of the informer, such as `pods`.
     pub name: Arc<str>,
+    /// The only namespace that the informer covers; `None` for all namespaces, and for kinds without namespaces.
+    pub namespace: Option<Arc<str>>,
     /// The phase that the informer is in.
     pub state: InformerState,
     /// Whether the first complete list has been applied to the cache.
@@ -261,6 +263,7 @@ impl AnyInformer {
         let handlers = listeners.iter().filter(|listener| !listener.is_closed()).map(|listener| listener.status());
         InformerStatus {
             name: Arc::clone(&core.name),
+            namespace: self.namespace().cloned(),
             state: self.state(),
             is_synced: core.is_synced(),
             objects: core.lister.len(),

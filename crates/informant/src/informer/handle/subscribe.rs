@@ -1,31 +1,36 @@
-//! Registers handlers and streams with an informer, and holds their settings.
+//! [`Subscribe`], the settings and callbacks of a handler or stream that is about to be registered.
+//!
+//! - **In:** settings; closures, an [`EventHandler`], or the request for a stream.
+//! - **Out:** a registration with an informer, or with all members of a view.
+//! - **Knows nothing of:** how handlers are called.
 
-use std::{
-    fmt,
-    marker::PhantomData,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{fmt, marker::PhantomData, panic::Location, sync::Arc, time::Duration};
 
-use tokio::time::Instant;
+use futures_util::FutureExt;
 use tracing::warn;
 
-use super::{AddHandlerError, AnyInformer, SharedInformer};
+use super::{
+    AnyInformer,
+    register::{Members, SubscribeOptions},
+};
 use crate::{
-    Cached,
-    informer::pipeline::{Core, InsideApplyLock},
+    Cached, Deleted, Event, Key, Origin,
+    error::RequestError,
     object::Erased,
     subscribers::{
-        AnyEventStream, AnyHandler, BufferPolicy, CallLock, EventHandler, EventStream, Filter, Listener, Registration,
-        ResyncRequest, Worker, WorkerKind, erase_handler,
+        AnyHandler, BufferPolicy, Closures, EventHandler, EventStream, Filter, Registration, WorkerKind, erase_handler,
     },
 };
 
-/// The settings of a handler or stream that is about to be registered; from [`SharedInformer::subscribe`].
+/// A handler or stream that is about to be registered with an informer, or with all members of a view; from
+/// [`SharedInformer::subscribe`](super::SharedInformer::subscribe) and [`View::subscribe`](crate::View::subscribe). `A` is the address of an object in the
+/// view.
 ///
-/// Finish it with callbacks ([`on_add`](Self::on_add), [`on_add_async`](Self::on_add_async) and others, then [`register`](super::Callbacks::register)), one closure for all
-/// events ([`on_event`](Self::on_event), [`on_event_async`](Self::on_event_async)),
-/// an [`EventHandler`] ([`handler`](Self::handler), [`blocking_handler`](Self::blocking_handler)) or a [`stream`](Self::stream).
+/// There are three ways to finish it:
+///
+/// - closures ([`on_add`](Self::on_add), [`on_update`](Self::on_update) and others, or [`on_event`](Self::on_event) for all events), then [`register`](Self::register);
+/// - a type of your own that implements [`EventHandler`]: [`handler`](Self::handler);
+/// - a [`stream`](Self::stream) of the events.
 ///
 /// ```
 /// use std::time::Duration;
@@ -57,44 +62,138 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "nothing is registered yet: call `handler`, `blocking_handler` or `stream`; or set callbacks and call `register`"]
-pub struct Subscribe<'a, O, T = SharedInformer<O>> {
-    /// An informer or a view.
-    pub(crate) target: &'a T,
-    pub(crate) options: SubscribeOptions,
-    object_type: PhantomData<fn(O) -> O>,
-}
-
-/// Settings of a handler or stream whose object type is erased.
-#[derive(Clone)]
-pub(crate) struct SubscribeOptions {
+///
+/// # Callbacks
+///
+/// The informer calls the closures for one event at a time, in order, as it calls an [`EventHandler`]. So a callback may
+/// change what it captures, without a lock. Events that have no callback are ignored. A callback that is set a second time, in
+/// either form, replaces the first one.
+///
+/// ```
+/// use informant::SharedInformer;
+/// use informant::listwatch::KubeSource;
+/// use informant_apiserver::ApiServer;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ApiServer::new();
+/// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
+/// # let client = server.client();
+/// let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client));
+/// let mut adds = 0;
+/// let registration = configs
+///     .subscribe()
+///     .named("printer")
+///     .on_add(move |config, origin| {
+///         adds += 1;
+///         println!("+ {} ({origin:?}), number {adds}", config.key());
+///     })
+///     .on_update(|old, new| println!("~ {} {} → {}", new.key(), old.version(), new.version()))
+///     .on_delete(|config| println!("- {}", config.key()))
+///     .register()?;
+/// configs.start();
+/// registration.synced().await?;
+/// # configs.stop().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Async callbacks
+///
+/// The methods that end in `_async` take a function from owned objects to a future. The next event is delivered when the future has
+/// completed, whether the next event's callback is async or not. A slow future delays only this handler: the cache and other handlers go on, and
+/// the handler's events wait, as they do for a slow handler ([`coalesce_above`](Self::coalesce_above) bounds them). If a future
+/// panics, the panic is logged and counted, and the handler receives its next event a second later.
+///
+/// [`stop`](super::SharedInformer::stop) of the informer and of the [`Registration`] wait until the running future has completed, and start no
+/// other one. They do not cancel it: a future that may wait for long should have a timeout. If the runtime shuts down, a
+/// running future is dropped at its current await point; with [`register_blocking`](Self::register_blocking) it goes on, on its own thread.
+///
+/// ```
+/// use informant::SharedInformer;
+/// use informant::listwatch::KubeSource;
+/// use informant_apiserver::ApiServer;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ApiServer::new();
+/// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
+/// # let client = server.client();
+/// let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client));
+/// let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+/// let registration = configs
+///     .subscribe()
+///     .on_add_async(move |config, _origin| {
+///         // Called for each event; the future owns what it needs.
+///         let sender = sender.clone();
+///         async move {
+///             // Waits while the channel is full. An error means that the receiver is gone.
+///             let _ = sender.send(config).await;
+///         }
+///     })
+///     .on_delete(|config| println!("- {}", config.key()))
+///     .register()?;
+/// configs.start();
+///
+/// let config = receiver.recv().await.ok_or("no object")?;
+/// assert_eq!(config.key().name(), "opening-hours");
+/// # drop(registration);
+/// # configs.stop().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Callbacks that read and write other objects
+///
+/// - **Other caches.** The callbacks of one informer can run before another informer has its initial list. A callback that reads another
+///   informer's cache first awaits that informer's [`synced`](super::SharedInformer::synced).
+/// - **Failed writes.** A callback is not called again for the same event. To try again later, set
+///   [`resync_every`](super::InformerBuilder::resync_every) of the informer: the callback for updates then receives every object once per period (`on_event` receives [`Event::Resynced`]).
+/// - **Own writes.** [`wait_for_write`](super::SharedInformer::wait_for_write) waits until a cache shows what a callback has written.
+/// - **Stopping.** If a callback waits for another informer, stop its [`Registration`] before the factory, with a time limit: once the other informer
+///   has stopped, the wait fails. Stop the factory even if the time limit has passed.
+///
+/// # Views
+///
+/// One member at a time calls the handler. [`on_synced`](Self::on_synced) is called once, when all members are synced; if a member stops before that, it
+/// is never called. There is no order between the events of different members. If one member refuses the handler, it is registered with
+/// no member.
+#[must_use = "nothing is registered yet: call `register`, `handler`, `blocking_handler` or `stream`"]
+pub struct Subscribe<'a, O, A = Key> {
+    members: Members<'a>,
     name: Option<Arc<str>>,
     filter: Option<Filter>,
-    resync: ResyncRequest,
+    resync: Option<Duration>,
     policy: BufferPolicy,
+    closures: Closures,
+    /// The call of `subscribe`.
+    made_at: &'static Location<'static>,
+    types: PhantomData<fn(A, O) -> O>,
 }
 
-impl SubscribeOptions {
-    /// Sets the name that the handler has unless the user has named it.
-    pub(crate) fn set_default_name(&mut self, name: String) {
-        self.name.get_or_insert_with(|| name.into());
-    }
-}
-
-impl<'a, O: 'static, T> Subscribe<'a, O, T> {
-    pub(crate) fn new(target: &'a T) -> Self {
-        let (resync, policy) = (ResyncRequest::default(), BufferPolicy::Unbounded);
+impl<'a, O: 'static, A> Subscribe<'a, O, A> {
+    #[track_caller]
+    pub(crate) fn new(name: &'a Arc<str>, informers: Vec<&'a AnyInformer>) -> Self {
         Self {
-            target,
-            options: SubscribeOptions { name: None, filter: None, resync, policy },
-            object_type: PhantomData,
+            members: Members { name, informers },
+            name: None,
+            filter: None,
+            resync: None,
+            policy: BufferPolicy::Unbounded,
+            closures: Closures::default(),
+            made_at: Location::caller(),
+            types: PhantomData,
         }
     }
 
-    /// Sets the name in logs, errors and metrics. Default: the handler's [own name](EventHandler::name); for callbacks their place in the
-    /// code; for streams "stream".
+    /// Sets the name in logs, errors and metrics. Default: the handler's [own name](EventHandler::name); for callbacks the place in the
+    /// code that called `subscribe`; for streams "stream".
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.options.name = Some(name.into());
+        self.name = Some(name.into());
         self
     }
 
@@ -108,7 +207,7 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     ///
     /// For this, the keys of the objects that passed are kept, which takes 29 to 57 bytes for each of them.
     pub fn filter(mut self, passes: impl Fn(&Cached<O>) -> bool + Send + Sync + 'static) -> Self {
-        self.options.filter = Some(Arc::new(move |object: &Cached<Erased>| passes(object.typed_ref())));
+        self.filter = Some(Arc::new(move |object: &Cached<Erased>| passes(object.typed_ref())));
         self
     }
 
@@ -119,158 +218,289 @@ impl<'a, O: 'static, T> Subscribe<'a, O, T> {
     ///
     /// The period is at least a second, and is rounded up to a multiple of the period at which the informer checks for due resyncs.
     /// If the informer has not started, and this period is shorter than the periods of all other handlers, the informer checks as often as this
-    /// period requires. A handler with a period also receives the unchanged objects of a relist. Default: the informer's period.
+    /// period requires. A handler with a period also receives the unchanged objects of a relist. Zero means never. Default: the informer's period.
     ///
     /// While `Resynced` events of one resync still wait for the handler, further resyncs are skipped, and counted in
     /// [`resyncs_skipped`](crate::subscribers::HandlerStatus::resyncs_skipped). So at most one resync waits for a handler that is slower than
     /// its period, and changes never wait behind several resyncs. A `Resynced` event that [`coalesce_above`](Self::coalesce_above) has merged
     /// into a change of the same object no longer counts as waiting.
     pub fn resync_every(mut self, period: Duration) -> Self {
-        self.options.resync = ResyncRequest::Every(period);
-        self
-    }
-
-    /// Never replays unchanged objects to the handler. Default: the informer's resync period.
-    pub fn never_resync(mut self) -> Self {
-        self.options.resync = ResyncRequest::Never;
+        self.resync = Some(period);
         self
     }
 
     /// Coalesces the waiting events of each object when more than this many events wait: the handler receives the newest state without
-    /// the states in between, and at most two events of each object wait. Default: no limit, every event is delivered.
+    /// the states in between; at most two events of each object wait, and up to 64 more that the handler is about to receive. Default: no
+    /// limit, every event is delivered.
     pub fn coalesce_above(mut self, events: usize) -> Self {
-        self.options.policy = BufferPolicy::Coalesce { above: events };
+        self.policy = BufferPolicy::Coalesce { above: events };
         self
     }
-}
 
-impl<O: 'static> Subscribe<'_, O> {
-    /// Registers a handler. A task calls it, so it must not block.
+    /// Calls `callback` with each object that is added, and whether the object is part of the initial list.
+    pub fn on_add(mut self, mut callback: impl FnMut(&Cached<O>, Origin) + Send + 'static) -> Self {
+        self.closures.on_add = Some(Box::new(move |object, origin| {
+            callback(object.typed_ref(), origin);
+            None
+        }));
+        self
+    }
+
+    /// As [`on_add`](Self::on_add), and awaits the future that `callback` returns; see [async callbacks](#async-callbacks).
+    pub fn on_add_async<F>(mut self, mut callback: impl FnMut(Cached<O>, Origin) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.closures.on_add =
+            Some(Box::new(move |object, origin| Some(callback(object.clone().typed(), origin).boxed())));
+        self
+    }
+
+    /// Calls `callback` with the old and the new state of each object that changes.
+    pub fn on_update(mut self, mut callback: impl FnMut(&Cached<O>, &Cached<O>) + Send + 'static) -> Self {
+        self.closures.on_update = Some(Box::new(move |old, new| {
+            callback(old.typed_ref(), new.typed_ref());
+            None
+        }));
+        self
+    }
+
+    /// As [`on_update`](Self::on_update), and awaits the future that `callback` returns; see [async callbacks](#async-callbacks).
+    pub fn on_update_async<F>(mut self, mut callback: impl FnMut(Cached<O>, Cached<O>) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.closures.on_update =
+            Some(Box::new(move |old, new| Some(callback(old.clone().typed(), new.clone().typed()).boxed())));
+        self
+    }
+
+    /// Calls `callback` with each object that is deleted.
+    pub fn on_delete(mut self, mut callback: impl FnMut(&Deleted<O>) + Send + 'static) -> Self {
+        self.closures.on_delete = Some(Box::new(move |deleted| {
+            callback(&deleted.clone().typed());
+            None
+        }));
+        self
+    }
+
+    /// As [`on_delete`](Self::on_delete), and awaits the future that `callback` returns; see [async callbacks](#async-callbacks).
+    pub fn on_delete_async<F>(mut self, mut callback: impl FnMut(Deleted<O>) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.closures.on_delete = Some(Box::new(move |deleted| Some(callback(deleted.clone().typed()).boxed())));
+        self
+    }
+
+    /// Calls `callback` with each object that a resync replays. Default: calls the callback for updates with the object as old and
+    /// new state.
+    pub fn on_resync(mut self, mut callback: impl FnMut(&Cached<O>) + Send + 'static) -> Self {
+        self.closures.on_resync = Some(Box::new(move |object| {
+            callback(object.typed_ref());
+            None
+        }));
+        self
+    }
+
+    /// As [`on_resync`](Self::on_resync), and awaits the future that `callback` returns; see [async callbacks](#async-callbacks).
+    pub fn on_resync_async<F>(mut self, mut callback: impl FnMut(Cached<O>) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.closures.on_resync = Some(Box::new(move |object| Some(callback(object.clone().typed()).boxed())));
+        self
+    }
+
+    /// Calls `callback` once, after the last object of the initial list.
+    pub fn on_synced(mut self, mut callback: impl FnMut() + Send + 'static) -> Self {
+        self.closures.on_synced = Some(Box::new(move || {
+            callback();
+            None
+        }));
+        self
+    }
+
+    /// As [`on_synced`](Self::on_synced), and awaits the future that `callback` returns; see [async callbacks](#async-callbacks).
+    pub fn on_synced_async<F>(mut self, mut callback: impl FnMut() -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.closures.on_synced = Some(Box::new(move || Some(callback().boxed())));
+        self
+    }
+
+    /// Calls `callback` with each event, except those for which another callback is set. The closure owns the event.
+    ///
+    /// ```
+    /// use std::collections::HashMap;
+    /// use informant::{Event, SharedInformer};
+    /// use informant::listwatch::ScriptedSource;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use serde_json::json;
+    /// use tokio::sync::watch;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> informant::Result<()> {
+    /// let (source, handle) = ScriptedSource::live();
+    /// handle.added(json!({"metadata": {"namespace": "shop", "name": "hours"}}));
+    /// let configs = SharedInformer::<ConfigMap>::new(source);
+    ///
+    /// let mut objects = HashMap::new(); // the closure's own state, which needs no lock
+    /// let (count, counted) = watch::channel(0);
+    /// let registration = configs
+    ///     .subscribe()
+    ///     .on_event(move |event| {
+    ///         match event {
+    ///             Event::Added { object, .. } | Event::Updated { new: object, .. } | Event::Resynced(object) => {
+    ///                 objects.insert(object.key().clone(), object);
+    ///             }
+    ///             Event::Deleted(config) => drop(objects.remove(config.key())),
+    ///             Event::Synced => println!("the initial list is complete"),
+    ///         }
+    ///         count.send_replace(objects.len());
+    ///     })
+    ///     .register()?;
+    /// configs.start();
+    /// registration.synced().await?;
+    /// assert_eq!(*counted.borrow(), 1);
+    /// # configs.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_event(mut self, mut callback: impl FnMut(Event<O>) + Send + 'static) -> Self {
+        self.closures.on_event = Some(Box::new(move |event: &Event<Erased>| {
+            callback(event.clone().typed());
+            None
+        }));
+        self
+    }
+
+    /// As [`on_event`](Self::on_event), and awaits the future that `callback` returns.
+    ///
+    /// ```
+    /// use informant::SharedInformer;
+    /// use informant::listwatch::ScriptedSource;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use serde_json::json;
+    /// use tokio::sync::mpsc;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> informant::Result<()> {
+    /// let (source, handle) = ScriptedSource::live();
+    /// handle.added(json!({"metadata": {"namespace": "shop", "name": "hours"}}));
+    /// let configs = SharedInformer::<ConfigMap>::new(source);
+    /// let (sender, mut keys) = mpsc::channel(1);
+    /// configs
+    ///     .subscribe()
+    ///     .on_event_async(move |event| {
+    ///         let sender = sender.clone();
+    ///         async move {
+    ///             if let Some(key) = event.key() {
+    ///                 // Waits while the channel is full. An error means that the receiver is gone.
+    ///                 let _ = sender.send(key.clone()).await;
+    ///             }
+    ///         }
+    ///     })
+    ///     .register()?;
+    /// configs.start();
+    /// assert_eq!(keys.recv().await.unwrap().as_str(), "shop/hours");
+    /// # configs.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_event_async<F>(mut self, mut callback: impl FnMut(Event<O>) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.closures.on_event =
+            Some(Box::new(move |event: &Event<Erased>| Some(callback(event.clone().typed()).boxed())));
+        self
+    }
+
+    /// Registers the callbacks. A task (for a view, one for each member) calls them and runs their futures, so they must not block.
     ///
     /// # Errors
     ///
-    /// If the informer has stopped, or if called in one of its index functions.
-    pub fn handler(mut self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.options.set_default_name(handler.name());
-        self.register(erase_handler(handler), WorkerKind::Task)
+    /// If the informer or a member of the view has stopped, or if called in one of its index functions.
+    pub fn register(mut self) -> Result<Registration, RequestError> {
+        let (handler, name) = (std::mem::take(&mut self.closures).into_handler(), self.place_in_code());
+        self.add_handler(handler, name, WorkerKind::Task)
     }
 
-    /// Registers a handler. A thread of its own calls it, so it may block.
+    /// Registers the callbacks. A thread of their own (for a view, one for each member) calls them and runs their futures, so both may
+    /// block.
     ///
     /// # Errors
     ///
-    /// If the informer has stopped, or if called in one of its index functions.
-    pub fn blocking_handler(mut self, handler: impl EventHandler<O>) -> Result<Registration, AddHandlerError> {
-        self.options.set_default_name(handler.name());
-        self.register(erase_handler(handler), WorkerKind::Thread)
+    /// As for [`register`](Self::register).
+    pub fn register_blocking(mut self) -> Result<Registration, RequestError> {
+        let (handler, name) = (std::mem::take(&mut self.closures).into_handler(), self.place_in_code());
+        self.add_handler(handler, name, WorkerKind::Thread)
     }
 
-    pub(super) fn register(self, handler: AnyHandler, kind: WorkerKind) -> Result<Registration, AddHandlerError> {
-        self.target.informer.add_handler(handler, self.options, kind, None)
-    }
-
-    /// Registers a stream, which returns the events one by one.
+    /// Registers a handler in place of callbacks. A task (for a view, one for each member) calls it, so it must not block.
     ///
     /// # Errors
     ///
-    /// If the informer has stopped, or if called in one of its index functions.
-    pub fn stream(self) -> Result<EventStream<O>, AddHandlerError> {
-        self.target.informer.add_stream(self.options).map(EventStream::new)
+    /// As for [`register`](Self::register).
+    pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, RequestError> {
+        let name = handler.name();
+        self.add_handler(erase_handler(handler), name, WorkerKind::Task)
     }
-}
 
-impl AnyInformer {
-    /// Registers a handler. `call_lock` is `Some` if the handler is registered with other informers too.
-    pub(crate) fn add_handler(
-        &self,
+    /// Registers a handler in place of callbacks. A thread of its own calls it, so it may block. In a view, each member has a thread for
+    /// it, and the threads take turns.
+    ///
+    /// # Errors
+    ///
+    /// As for [`register`](Self::register).
+    pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, RequestError> {
+        let name = handler.name();
+        self.add_handler(erase_handler(handler), name, WorkerKind::Thread)
+    }
+
+    /// Registers a stream in place of callbacks; it returns the events one by one.
+    ///
+    /// # Errors
+    ///
+    /// As for [`register`](Self::register).
+    pub fn stream(self) -> Result<EventStream<O>, RequestError> {
+        let (members, options) = self.into_parts("stream".into());
+        members.add_stream(options).map(EventStream::new)
+    }
+
+    fn add_handler(
+        self,
         handler: AnyHandler,
-        mut options: SubscribeOptions,
+        default_name: String,
         kind: WorkerKind,
-        call_lock: Option<CallLock>,
-    ) -> Result<Registration, AddHandlerError> {
-        let filter = options.filter.take();
-        let make_worker = |listener| Some(Worker::new(listener, handler, filter, kind, call_lock));
-        self.register_listener(options, make_worker).map(|(_, registration)| registration)
+    ) -> Result<Registration, RequestError> {
+        let (members, options) = self.into_parts(default_name);
+        members.add_handler(handler, options, kind)
     }
 
-    /// Registers a stream.
-    pub(crate) fn add_stream(&self, mut options: SubscribeOptions) -> Result<AnyEventStream, AddHandlerError> {
-        options.set_default_name("stream".into());
-        let filter = options.filter.take();
-        let (listener, registration) = self.register_listener(options, |_| None)?;
-        Ok(AnyEventStream::new(listener, registration, filter))
+    /// The default name of callbacks.
+    fn place_in_code(&self) -> String {
+        format!("handler at {}", self.made_at)
     }
 
-    /// Registers the listener of a handler or stream. The worker or the stream has the filter, not the listener. `make_worker` returns `None` for
-    /// a stream, which has no worker.
-    fn register_listener(
-        &self,
-        options: SubscribeOptions,
-        make_worker: impl FnOnce(Arc<Listener>) -> Option<Worker>,
-    ) -> Result<(Arc<Listener>, Registration), AddHandlerError> {
-        let SubscribeOptions { name, resync, policy, .. } = options;
-        let (core, name) = (self.core(), name.unwrap_or_default());
-        // Owned by this function: if the informer refuses the handler, it is dropped after the lock is released.
-        let mut not_yet_registered = Some(make_worker);
-        let registered = core.with_apply_lock(|processor| {
-            if processor.is_closed() || core.phase.lock().is_stopping() {
-                return None;
-            }
-            let make_worker = not_yet_registered.take()?;
-            let make = |owner| Listener::new(owner, core.unique_name(name), Arc::clone(&core.name), policy);
-            let (listener, resync_period) = processor.add_listener(make, resync, core.lister.list(), Instant::now());
-            core.add_listener(Arc::clone(&listener), processor);
-            // Still under the apply lock: otherwise the informer's start could miss this worker, or the worker could start after the stop.
-            if let Some(worker) = make_worker(Arc::clone(&listener)) {
-                listener.set_worker(worker);
-            }
-            if core.workers.has_started()
-                && let Some(worker) = listener.take_worker()
-            {
-                core.workers.run(worker);
-            }
-            Some((listener, resync_period))
-        });
-        drop(not_yet_registered);
-        // `listeners` also removes ended listeners from its list. That is the purpose of this call; its result is not needed.
-        drop(core.listeners());
-        let informer = || Arc::clone(&core.name);
-        let (listener, resync_period) = match registered {
-            Ok(Some(registered)) => registered,
-            Ok(None) => return Err(AddHandlerError::Stopped { informer: informer() }),
-            Err(InsideApplyLock) => return Err(AddHandlerError::InsideIndexFunction { informer: informer() }),
-        };
-        if let ResyncRequest::Every(requested) = resync
-            && !requested.is_zero()
-        {
-            let (informer, handler) = (&*core.name, &**listener.name());
-            match resync_period {
-                None => warn!(
-                    informer,
-                    handler,
-                    "the informer does not resync, so the handler's resync period has no effect; set a period with \
-                     `InformerBuilder::resync_every` or `FactoryBuilder::resync_every`"
-                ),
-                Some(granted) if granted > requested => warn!(
-                    informer,
-                    handler,
-                    ?requested,
-                    ?granted,
-                    "the handler's resync period is raised: it is at least a second, and not shorter than the period at which a \
-                     running informer checks for resyncs"
-                ),
-                Some(_) => {}
-            }
+    fn into_parts(self, default_name: String) -> (Members<'a>, SubscribeOptions) {
+        let Self { members, name, filter, resync, policy, closures, .. } = self;
+        let name = name.unwrap_or_else(|| default_name.into());
+        if !closures.is_empty() {
+            warn!(
+                informer = &**members.name,
+                handler = &*name,
+                "the callbacks are never called: finish a subscription that has callbacks with `register`"
+            );
         }
-        let informer: Weak<Core> = Arc::downgrade(core);
-        let registration = Registration::new(Arc::clone(&listener), informer, resync_period);
-        Ok((listener, registration))
+        (members, SubscribeOptions { name, filter, resync, policy })
     }
 }
 
-impl<O, T: fmt::Debug> fmt::Debug for Subscribe<'_, O, T> {
+impl<O, A> fmt::Debug for Subscribe<'_, O, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { target, options, object_type: _ } = self;
-        f.debug_struct("Subscribe").field("target", target).field("name", &options.name).finish_non_exhaustive()
+        f.debug_struct("Subscribe").field("target", self.members.name).field("name", &self.name).finish_non_exhaustive()
     }
 }

@@ -5,12 +5,12 @@ use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 use futures_util::future::{Either, select};
 use tokio::{
     runtime::Handle,
-    task::yield_now,
     time::{sleep, timeout},
 };
 use tracing::warn;
 
-use super::{AnyInformer, InformerState, SyncError};
+use super::{AnyInformer, InformerState};
+use crate::error::SyncError;
 
 /// How long `synced` waits for an informer that was not started before it logs a warning.
 const WARNING_DELAY: Duration = Duration::from_secs(10);
@@ -22,23 +22,19 @@ impl AnyInformer {
 
     /// Waits until [`is_synced`](Self::is_synced); see [`SharedInformer::synced`](super::SharedInformer::synced).
     pub(crate) async fn synced(&self) -> Result<(), SyncError> {
+        self.synced_or_failed(self.core().fails_fast).await
+    }
+
+    /// Waits until the informer is synced or, if `fails_fast`, cannot sync for a reason that retrying cannot fix.
+    pub(super) async fn synced_or_failed(&self, fails_fast: bool) -> Result<(), SyncError> {
         let core = self.core();
-        // Once the informer is synced, earlier failures do not matter.
-        let synced = core.wait_for_cache(|| match core.is_synced() {
-            true => Some(Ok(())),
-            false => core.permanent_failure().map(Err),
-        });
         let informer = Arc::clone(&core.name);
-        match select(pin!(synced), pin!(self.warn_if_not_started())).await {
+        match select(pin!(core.first_list(fails_fast)), pin!(self.warn_if_not_started())).await {
             Either::Left((Some(Ok(())), _)) => Ok(()),
-            Either::Left((Some(Err(reason)), _)) => {
-                // A task that calls this in a loop must not keep the informer from working.
-                yield_now().await;
-                Err(SyncError::Permanent { informer, reason })
-            }
+            Either::Left((Some(Err(reason)), _)) => Err(SyncError::Permanent { informer, reason }),
             Either::Left((None, _)) => {
                 let crash = core.phase.lock().crash_cause().cloned();
-                Err(SyncError::Stopped { informer, crash, reason: core.source_status().last_error })
+                Err(SyncError::Stopped { informer, handler: None, crash, reason: core.source_status().last_error })
             }
             Either::Right((never, _)) => match never {},
         }
@@ -69,8 +65,12 @@ impl AnyInformer {
 
     /// The error of an informer that is not synced when the time limit passes.
     pub(super) fn not_synced_within(&self, within: Duration) -> SyncError {
+        let informer = Arc::clone(self.name());
+        if self.state() == InformerState::New {
+            return SyncError::NotStarted { informer, within };
+        }
         let status = self.core().source_status();
         let objects = status.activity.objects_so_far();
-        SyncError::TimedOut { informer: Arc::clone(self.name()), within, objects, reason: status.last_error }
+        SyncError::TimedOut { informer, within, objects, reason: status.last_error }
     }
 }

@@ -14,13 +14,14 @@ use std::{
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
-use super::{AnyInformer, ScopeMismatch, WaitError, WaitTarget, Written};
+use super::{AnyInformer, Written};
 use crate::{
     Cached, Key, ResourceVersion, Uid,
+    error::{ScopeMismatch, SyncError, WaitError, WaitTarget},
     informer::pipeline::Core,
     listwatch::Quarantined,
     object::{Erased, Identity},
-    subscribers::{CacheProgress, NotReached},
+    subscribers::CacheProgress,
 };
 
 impl AnyInformer {
@@ -149,23 +150,22 @@ impl Core {
 }
 
 impl CacheProgress for Core {
-    fn wait_until_distributed<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), NotReached>> {
+    fn wait_until_distributed<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), WaitError>> {
         Box::pin(async move {
             let reached = self.caught_up_to(version, Duration::MAX).await;
             // The cache shows the version before the events up to it are distributed; `apply_lock` is held until they are. Taking the lock waits
             // for that. It fails only inside an index function; then the call returns without waiting.
             let _ = self.with_apply_lock(|_| ());
-            reached.map_err(|error| match error {
-                WaitError::HistoryChanged { .. } => NotReached::HistoryChanged,
-                WaitError::NotComparable { source, .. } => NotReached::NotComparable(source),
-                WaitError::Stopped { .. } => NotReached::Stopped,
-                // A wait for a version has none of these errors, and the time limit is decades away.
-                WaitError::TimedOut { .. }
-                | WaitError::Quarantined { .. }
-                | WaitError::MissingNameOrVersion { .. }
-                | WaitError::OutsideScope { .. }
-                | WaitError::OutsideView { .. } => NotReached::Stopped,
-            })
+            reached
+        })
+    }
+
+    fn first_list_failed(&self) -> BoxFuture<'_, SyncError> {
+        Box::pin(async {
+            match self.first_list(self.fails_fast).await {
+                Some(Err(reason)) => SyncError::Permanent { informer: Arc::clone(&self.name), reason },
+                Some(Ok(())) | None => std::future::pending().await,
+            }
         })
     }
 
@@ -204,6 +204,7 @@ impl<'a> Wait<'a> {
         }
         Err(WaitError::HistoryChanged {
             informer: self.informer(),
+            handler: None,
             awaited: self.awaited.clone(),
             cache: self.core.version(),
         })
@@ -222,7 +223,7 @@ impl<'a> Wait<'a> {
         let (informer, awaited, cache) = (self.informer(), self.awaited.clone(), self.core.version());
         match waited {
             Ok(Some(found)) => found,
-            Ok(None) => Err(WaitError::Stopped { informer, awaited, cache }),
+            Ok(None) => Err(WaitError::Stopped { informer, handler: None, awaited, cache }),
             Err(_) => {
                 let status = self.core.source_status();
                 let reason = status.failing_since.and(status.last_error);
@@ -246,8 +247,11 @@ impl<'a> Wait<'a> {
 
     fn is_at_least(&self, reached: &ResourceVersion, version: &ResourceVersion) -> Result<bool, WaitError> {
         match reached.compare(version) {
-            Ok(order) => Ok(order != Ordering::Less),
-            Err(source) => Err(WaitError::NotComparable { informer: self.informer(), source }),
+            Some(order) => Ok(order != Ordering::Less),
+            None => {
+                let (informer, reached, awaited) = (self.informer(), reached.clone(), version.clone());
+                Err(WaitError::NotComparable { informer, reached, awaited })
+            }
         }
     }
 

@@ -8,9 +8,9 @@ use std::any::Any;
 
 use kube::core::{DynamicObject, ObjectMeta, TypeMeta};
 
-use super::ScopeMismatch;
 use crate::{
     Key,
+    error::ScopeMismatch,
     listwatch::{KubeSelection, kind_name},
     object::Identity,
     store::LabelSelector,

@@ -7,20 +7,21 @@
 use crate::{
     Cached, Deleted, Event, Origin,
     delta::Delta,
-    event::CacheEvent,
     metrics::Tally,
     object::Erased,
     queue::Batch,
-    store::{Applied, Indexer, Lister, Replacement, WriteBatch},
+    store::{Applied, Lister, Replacement, WriteBatch, Writer},
 };
 
 /// The changes of the cache that one batch made.
 #[derive(Default)]
 pub(crate) struct Outcome {
     /// The adds of the initial list.
-    pub(crate) initial: Vec<CacheEvent>,
+    pub(crate) initial: Vec<Event<Erased>>,
     /// All later changes, in the server's order.
-    pub(crate) live: Vec<CacheEvent>,
+    pub(crate) live: Vec<Event<Erased>>,
+    /// The cached states of deleted objects, which handlers may no longer have: dropping them runs users' code.
+    pub(crate) removed: Vec<Cached<Erased>>,
     pub(crate) tally: Tally,
     pub(crate) index_panics: usize,
     /// The number of objects in the cache after the batch.
@@ -28,35 +29,36 @@ pub(crate) struct Outcome {
 }
 
 /// Applies a batch to the cache, all deltas at once, and derives the events.
-pub(crate) fn apply(batch: &Batch<Erased>, cache: &Indexer<Erased>, lister: &Lister<Erased>) -> Outcome {
+pub(crate) fn apply(batch: &Batch<Erased>, writer: &mut Writer, lister: &Lister<Erased>) -> Outcome {
     let mut writes = WriteBatch::with_capacity(batch.items().len());
+    let cache = lister.snapshot();
     for item in batch.items() {
-        for (position, delta) in item.deltas().iter().enumerate() {
-            match delta {
-                Delta::Deleted(deleted) => writes.remove(deleted.key().clone()),
-                Delta::Replaced(object) | Delta::Sync(object) if position == 0 => {
-                    match find_same(lister, object) {
-                        // A listed object that the cache holds in the same state is not written and not indexed again.
-                        Some(stored) => writes.keep(stored),
-                        None => writes.upsert(object.clone()),
-                    }
+        // The state of the object before the next delta.
+        let mut current = cache.get(item.key());
+        for delta in item.deltas().iter() {
+            match (delta, current) {
+                (Delta::Deleted(deleted), _) => {
+                    writes.remove(deleted.key().clone());
+                    current = None;
                 }
-                Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
+                // An object in the same state is not written, and index functions are not called for it.
+                (
+                    Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object),
+                    Some(same),
+                ) if Cached::ptr_eq(same, object) || same.is_same_state(object) => writes.keep(same.clone()),
+                (Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object), _) => {
                     writes.upsert(object.clone());
+                    current = Some(object);
                 }
             }
         }
     }
+    // A held snapshot would make the write copy the table.
+    drop(cache);
     if let Some(version) = batch.version() {
         writes.at(version.clone());
     }
-    writes.keep_same_states();
-    Outcome::of(batch, cache.apply(writes))
-}
-
-/// Returns the cached object if it is in the same state as this one.
-fn find_same(lister: &Lister<Erased>, object: &Cached<Erased>) -> Option<Cached<Erased>> {
-    lister.get(object.key()).filter(|stored| Cached::ptr_eq(stored, object) || stored.is_same_state(object))
+    Outcome::of(batch, writer.apply(writes))
 }
 
 impl Outcome {
@@ -85,15 +87,15 @@ impl Outcome {
     /// Translates one replacement in the cache into the events that handlers receive.
     fn push_events(&mut self, delta: &Delta<Erased>, origin: Origin, Replacement { old, new }: Replacement<Erased>) {
         match (old, new) {
-            (None, Some(object)) => self.push(Event::Added { object, origin }.into()),
+            (None, Some(object)) => self.push(Event::Added { object, origin }),
             (Some(old), Some(new)) => {
                 if !old.identity().may_be_same_incarnation(new.uid()) {
-                    self.push(Event::Deleted(Deleted::Missed { last_known: old }).into());
-                    self.push(Event::Added { object: new, origin }.into());
+                    self.push(Event::Deleted(Deleted::Missed { last_known: old }));
+                    self.push(Event::Added { object: new, origin });
                 } else if Cached::ptr_eq(&old, &new) {
-                    self.push(Event::Resynced(new).into());
+                    self.push(Event::Resynced(new));
                 } else {
-                    self.push(Event::Updated { old, new }.into());
+                    self.push(Event::Updated { old, new });
                 }
             }
             (Some(last), None) => {
@@ -106,15 +108,16 @@ impl Outcome {
                         Deleted::Missed { last_known: last.clone() }
                     }
                 };
-                self.push(CacheEvent::deleted(deleted, last));
+                self.push(Event::Deleted(deleted));
+                self.removed.push(last);
             }
             // The cache does not have the deleted object, so no handler has it.
             (None, None) => {}
         }
     }
 
-    fn push(&mut self, event: CacheEvent) {
-        let count = match &event.event {
+    fn push(&mut self, event: Event<Erased>) {
+        let count = match event {
             Event::Added { .. } => &mut self.tally.added,
             Event::Updated { .. } => &mut self.tally.updated,
             Event::Resynced(_) => &mut self.tally.unchanged,
@@ -122,7 +125,7 @@ impl Outcome {
             Event::Synced => return,
         };
         *count += 1;
-        match &event.event {
+        match event {
             Event::Added { origin: Origin::InitialList, .. } => self.initial.push(event),
             Event::Added { origin: Origin::Live, .. }
             | Event::Updated { .. }
@@ -134,12 +137,50 @@ impl Outcome {
 }
 
 /// Sorts events by the numbers of their changes. The events of a relist have one number; its deletes come first.
-fn in_arrival_order(events: Vec<CacheEvent>, numbers: Vec<u64>) -> Vec<CacheEvent> {
+fn in_arrival_order(events: Vec<Event<Erased>>, numbers: Vec<u64>) -> Vec<Event<Erased>> {
     // Most batches have one delta of each object, and no relist: they are sorted already.
-    if numbers.iter().zip(&events).is_sorted_by_key(|(number, shared)| (*number, !shared.event.is_delete())) {
+    if numbers.iter().zip(&events).is_sorted_by_key(|(number, event)| (*number, !event.is_delete())) {
         return events;
     }
     let mut sorted: Vec<_> = numbers.into_iter().zip(events).collect();
-    sorted.sort_by_key(|(number, shared)| (*number, !shared.event.is_delete()));
-    sorted.into_iter().map(|(_, shared)| shared).collect()
+    sorted.sort_by_key(|(number, event)| (*number, !event.is_delete()));
+    sorted.into_iter().map(|(_, event)| event).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use super::*;
+    use crate::{object::Identity, queue::DeltaFifo, store::IndexFunction};
+
+    #[test]
+    fn index_functions_are_not_called_for_an_object_in_the_state_that_the_cache_has_whatever_delta_it_is_in() {
+        let object = |version| Cached::new(Identity::new("shop/web", "u1", version), ()).erase();
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        let count = IndexFunction::new("count", move |_: &Cached<()>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            None::<String>
+        });
+        let mut writer = Writer::new("pods".into(), true);
+        writer.add_indexes(vec![count.into_any()]).unwrap();
+        let (lister, queue) = (writer.lister(), DeltaFifo::new());
+        let mut apply_all = |deltas: &[Delta<Erased>]| {
+            deltas.iter().for_each(|delta| queue.push(delta.clone()));
+            let batch = queue.try_drain().unwrap().unwrap();
+            let events = apply(&batch, &mut writer, &lister).live.len();
+            batch.acknowledge();
+            (events, calls.load(Ordering::Relaxed))
+        };
+
+        assert_eq!(apply_all(&[Delta::Added(object(1))]), (1, 1));
+        assert_eq!(apply_all(&[Delta::Added(object(1))]), (1, 1));
+        assert_eq!(apply_all(&[Delta::Updated(object(1))]), (1, 1));
+        assert_eq!(apply_all(&[Delta::Replaced(object(1))]), (1, 1));
+        assert_eq!(apply_all(&[Delta::Updated(object(2)), Delta::Updated(object(2))]), (2, 2));
+    }
 }

@@ -12,7 +12,10 @@ use std::{
 use tokio::time::Instant;
 use tracing::{debug, error, info};
 
-use super::{apply::apply, core::Core};
+use super::{
+    apply::apply,
+    core::{ApplyState, Core},
+};
 use crate::{
     object::Erased,
     queue::{Batch, DeltaFifo},
@@ -57,14 +60,14 @@ impl BatchApplier {
         let version = batch.version().cloned();
         let history_changed = batch.history_changed();
         let mut batch = Some(batch);
-        let done = core.with_apply_lock(|processor| {
+        let done = core.with_apply_lock(|ApplyState { writer, processor }| {
             let batch = batch.take()?;
             // Incremented here and again after the write: a call that waits for a version notices the history change whether it began before
             // or during the write, and never returns a version of the old history.
             if history_changed {
                 core.history_changes.fetch_add(1, Ordering::AcqRel);
             }
-            let mut outcome = apply(&batch, &core.indexer, &core.lister);
+            let mut outcome = apply(&batch, writer, &core.lister);
             let initial = processor.distribute(std::mem::take(&mut outcome.initial));
             // `processed` may hold the last references to objects that newer changes have replaced; it is dropped after the lock is released.
             let (processed, waiting) = batch.acknowledge_returning_items();
@@ -90,8 +93,7 @@ impl BatchApplier {
         if let Ok(Some((outcome, waiting, processed, distributed))) = done {
             core.metrics.record_batch(begun.elapsed(), outcome.tally, outcome.index_panics);
             core.metrics.record_levels(waiting, outcome.objects, version.as_ref());
-            core.drop_catching_panics([processed]);
-            core.drop_catching_panics(distributed);
+            drop((outcome, processed, distributed));
         }
         if let Some(batch) = batch {
             // An index function runs the runtime, and so polls this task while the lock is held; the batch is retried later.
@@ -117,7 +119,7 @@ impl BatchApplier {
         if !core.is_synced() {
             return;
         }
-        let listeners = core.with_apply_lock(|processor| processor.resync(tick, || core.lister.list()));
+        let listeners = core.with_apply_lock(|state| state.processor.resync(tick, || core.lister.list()));
         debug!(informer = &*core.name, count = listeners.unwrap_or_default(), "resync");
     }
 }

@@ -9,15 +9,14 @@ use std::{
     pin::pin,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use futures_util::future::{BoxFuture, Shared};
 use parking_lot::{Mutex, ReentrantMutex};
-use tokio::sync::Notify;
-use tracing::error;
+use tokio::{sync::Notify, task::yield_now};
 
 use super::{phase::Phase, run::Unstarted};
 use crate::{
@@ -25,9 +24,8 @@ use crate::{
     listwatch::{Activity, KubeSelection, ListWatchError, ReflectorHandle, ReflectorStatus},
     metrics::InformerMetrics,
     object::Erased,
-    panics,
     queue::DeltaFifo,
-    store::{Indexer, Lister},
+    store::{Lister, WRITES_INSIDE_INDEX_FUNCTION, Writer},
     subscribers::{CloseReason, Listener, SharedProcessor, WorkOwner, Workers, run_as_work_of},
 };
 
@@ -40,14 +38,13 @@ pub(crate) struct Core {
     pub(crate) namespace: Option<Arc<str>>,
     /// The objects that the source requests from an API server; `None` for a custom source.
     pub(crate) selection: Option<KubeSelection>,
-    pub(crate) indexer: Indexer<Erased>,
     pub(crate) lister: Lister<Erased>,
     /// Held while a batch is applied to the cache and its events are distributed, and while a listener is added: so each listener
     /// receives every change exactly once.
     ///
     /// Index functions run while the lock is held. An index function that takes the lock again would wait for itself. So the lock is reentrant:
     /// the cell detects the second borrow, and `with_apply_lock` returns [`InsideApplyLock`].
-    apply_lock: ReentrantMutex<RefCell<SharedProcessor>>,
+    apply_lock: ReentrantMutex<RefCell<ApplyState>>,
     /// Unique among all informers of the process.
     pub(crate) id: u64,
     /// Listeners whose worker has not finished, including removed ones. Has its own lock: `status()` and `stop()` must not wait for `apply_lock`.
@@ -64,10 +61,7 @@ pub(crate) struct Core {
     pub(crate) task: OnceLock<Shared<BoxFuture<'static, ()>>>,
     /// Set by the start. It is not part of the phase, because it is read for each batch, without a lock, and the status shows it after the stop too.
     pub(crate) started: OnceLock<Started>,
-    /// Whether the first list has been applied to the cache. It is not part of the phase, because it is read for each batch, without a lock,
-    /// and stays true after the stop.
-    is_synced: AtomicBool,
-    fails_fast: bool,
+    pub(crate) fails_fast: bool,
     /// Notified after each cache write, after each list error that retrying cannot fix, and once when the informer stops.
     pub(crate) cache_changed: Notify,
     /// Incremented before and after each relist of a changed history is applied to the cache.
@@ -76,6 +70,12 @@ pub(crate) struct Core {
     pub(crate) audits: AtomicU64,
     /// The number of objects that audits found to be wrong in the cache.
     pub(crate) wrong_objects: AtomicU64,
+}
+
+/// What one thread at a time may change.
+pub(crate) struct ApplyState {
+    pub(crate) writer: Writer,
+    pub(crate) processor: SharedProcessor,
 }
 
 /// The reflector and its queue, which the start creates.
@@ -90,26 +90,25 @@ pub(crate) struct InsideApplyLock;
 
 impl Core {
     pub(crate) fn new(name: Arc<str>, settings: Unstarted, resync: Option<Duration>, fails_fast: bool) -> Self {
-        let indexer = Indexer::builder().resource(Arc::clone(&name)).build();
+        let writer = Writer::new(Arc::clone(&name), true);
         let processor = SharedProcessor::new(resync);
+        writer.lister::<Erased>().set_synced(false);
         Self {
             metrics: InformerMetrics::new(&name),
             name,
             cluster: settings.reflector.cluster(),
             namespace: settings.reflector.namespace(),
             selection: settings.reflector.selection(),
-            lister: indexer.lister(),
-            indexer,
+            lister: writer.lister(),
             id: processor.id(),
             listeners: Mutex::default(),
             check_period: Mutex::new(processor.check_period()),
-            apply_lock: ReentrantMutex::new(RefCell::new(processor)),
+            apply_lock: ReentrantMutex::new(RefCell::new(ApplyState { writer, processor })),
             workers: Workers::default(),
             phase: Mutex::new(Phase::New(Box::new(settings))),
             phase_changed: Notify::new(),
             task: OnceLock::new(),
             started: OnceLock::new(),
-            is_synced: AtomicBool::new(false),
             fails_fast,
             cache_changed: Notify::new(),
             history_changes: AtomicU64::new(0),
@@ -124,35 +123,21 @@ impl Core {
     }
 
     /// Runs `act` while the lock `apply_lock` is held.
-    pub(crate) fn with_apply_lock<R>(&self, act: impl FnOnce(&mut SharedProcessor) -> R) -> Result<R, InsideApplyLock> {
+    pub(crate) fn with_apply_lock<R>(&self, act: impl FnOnce(&mut ApplyState) -> R) -> Result<R, InsideApplyLock> {
         let apply_lock = self.apply_lock.lock();
-        let mut processor = apply_lock.try_borrow_mut().map_err(|_| InsideApplyLock)?;
-        let result = run_as_work_of(self.work_owner(), || act(&mut processor));
-        let removed = processor.take_removed();
-        drop(processor);
+        let mut state = apply_lock.try_borrow_mut().map_err(|_| InsideApplyLock)?;
+        let result = run_as_work_of(self.work_owner(), || act(&mut state));
+        let removed = state.processor.take_removed();
+        drop(state);
         drop(apply_lock);
-        removed.drop_catching(|panic| self.log_drop_panic(panic));
+        drop(removed);
         Ok(result)
     }
 
-    /// Adds indexes while the lock `apply_lock` is held: index functions run, and a thread that waits for the cache's writer must hold this
-    /// lock already, so that two threads cannot wait for each other.
-    pub(crate) fn with_indexer<R>(&self, add: impl FnOnce(&Indexer<Erased>) -> R) -> R {
-        let apply_lock = self.apply_lock.lock();
-        // An error means that an index function makes the call: the indexer then panics with a message that explains it.
-        let _processor = apply_lock.try_borrow_mut();
-        run_as_work_of(self.work_owner(), || add(&self.indexer))
-    }
-
-    /// Drops values that hold users' code, one by one; a panic of a destructor is logged. Call it without a lock.
-    pub(crate) fn drop_catching_panics<T>(&self, values: impl IntoIterator<Item = T>) {
-        for value in values {
-            panics::drop_catching(value, |panic| self.log_drop_panic(panic));
-        }
-    }
-
-    fn log_drop_panic(&self, panic: &str) {
-        error!(informer = &*self.name, error = panic, "an object or a handler panicked when it was dropped");
+    /// Adds indexes.
+    pub(crate) fn with_writer<R>(&self, add: impl FnOnce(&mut Writer) -> R) -> R {
+        let added = self.with_apply_lock(|state| add(&mut state.writer));
+        added.unwrap_or_else(|InsideApplyLock| panic!("{WRITES_INSIDE_INDEX_FUNCTION}"))
     }
 
     pub(crate) fn check_period(&self) -> Option<Duration> {
@@ -170,8 +155,9 @@ impl Core {
         let mut listeners = self.listeners.lock();
         let ended: Vec<_> = listeners.extract_if(.., |listener| listener.has_ended()).collect();
         let left = listeners.clone();
+        // A listener is dropped without the lock: it may hold users' code.
         drop(listeners);
-        self.drop_catching_panics(ended);
+        drop(ended);
         left
     }
 
@@ -192,24 +178,40 @@ impl Core {
         numbered.find(|name| !is_taken(name)).map_or(name, Into::into)
     }
 
+    /// Whether the first list has been applied to the cache. Stays true after the stop.
     pub(crate) fn is_synced(&self) -> bool {
-        self.is_synced.load(Ordering::Acquire)
+        self.lister.is_synced()
     }
 
     /// Records that the first list has been applied to the cache. The caller notifies `cache_changed` afterwards.
     pub(crate) fn set_synced(&self) {
-        self.is_synced.store(true, Ordering::Release);
+        self.lister.set_synced(true);
     }
 
-    /// Returns the list error that retrying cannot fix, while the reflector is in backoff because of it; `None` if the informer does not
-    /// fail fast or has stopped.
+    /// Returns the list error that retrying cannot fix, while the reflector is in backoff because of it; `None` if the informer has stopped.
     pub(crate) fn permanent_failure(&self) -> Option<Arc<ListWatchError>> {
-        let started = self.started.get().filter(|_| self.fails_fast && !self.phase.lock().is_closed())?;
+        let started = self.started.get().filter(|_| !self.phase.lock().is_closed())?;
         started.reflector.with_status(|status| {
             // In any other activity a new attempt is in progress, so the last error may not apply any more.
             let Activity::BackingOff { because, .. } = &status.activity else { return None };
             (!because.is_transient()).then(|| Arc::clone(because))
         })
+    }
+
+    /// Waits until the first list has been applied to the cache, or failed with an error that retrying cannot fix if `fails_fast`; `None` if the
+    /// informer stops first.
+    pub(crate) async fn first_list(&self, fails_fast: bool) -> Option<Result<(), Arc<ListWatchError>>> {
+        // Once the informer is synced, earlier failures do not matter.
+        let ended = self.wait_for_cache(|| match self.is_synced() {
+            true => Some(Ok(())),
+            false => self.permanent_failure().filter(|_| fails_fast).map(Err),
+        });
+        let ended = ended.await;
+        if matches!(ended, Some(Err(_))) {
+            // A task that calls this in a loop must not keep the informer from working.
+            yield_now().await;
+        }
+        ended
     }
 
     pub(crate) fn source_status(&self) -> ReflectorStatus {
@@ -256,11 +258,10 @@ impl Core {
 
     /// Closes all listeners and the cache: no event is delivered and no write happens any more. The informer is stopping.
     pub(crate) fn close(&self) {
-        let listeners = self.with_apply_lock(SharedProcessor::close).unwrap_or_default();
+        let listeners = self.with_apply_lock(|state| state.processor.close()).unwrap_or_default();
         listeners.iter().for_each(|listener| listener.close(CloseReason::Stopped));
-        self.drop_catching_panics(listeners);
         let was_open = self.phase.lock().close();
-        self.indexer.stop();
+        self.lister.stop();
         self.cache_changed.notify_waiters();
         // Reset only once: at a second call, another informer of the same name may be recording its metrics.
         if was_open {
@@ -273,7 +274,7 @@ impl Core {
         self.close();
         self.phase.lock().end();
         self.phase_changed.notify_waiters();
-        self.drop_catching_panics(self.listeners());
+        drop(self.listeners());
     }
 
     /// Waits until the informer is in one of the phases that `is_reached` accepts.

@@ -18,7 +18,7 @@ mod run; // an informer from start to end
 mod stage_traits; // the queue as destination of the reflector, the cache as the known objects of the queue
 
 pub(super) use self::{
-    core::{Core, InsideApplyLock},
+    core::{ApplyState, Core, InsideApplyLock},
     phase::Phase,
     run::Unstarted,
 };

@@ -10,14 +10,13 @@ use super::apply::{Outcome, apply};
 use crate::{
     Cached, Deleted, Event, Key, Uid,
     delta::{Change, Delta, Relist},
-    event::CacheEvent,
     object::Erased,
     queue::{
         DeltaFifo,
         model::scenario::{self, Server, Step, steps},
     },
     random,
-    store::{Indexer, Lister},
+    store::{Lister, Writer},
 };
 
 type Object = Cached<Erased>;
@@ -53,12 +52,12 @@ impl Received {
     }
 
     /// Returns the place of an event in the server's order. Of a list, deletes come first.
-    fn place(&self, shared: &CacheEvent) -> (u64, bool) {
-        match &shared.event {
+    fn place(&self, event: &Event<Erased>) -> (u64, bool) {
+        match event {
             Event::Added { object, .. } | Event::Updated { new: object, .. } => {
                 (self.states[&object.version().to_string()], true)
             }
-            Event::Deleted(_) => (self.deletions[shared.last_received().unwrap().uid()], false),
+            Event::Deleted(deleted) => (self.deletions[deleted.object().uid()], false),
             Event::Resynced(_) | Event::Synced => unreachable!(),
         }
     }
@@ -66,12 +65,12 @@ impl Received {
 
 impl CheckedHandler {
     fn receive(&mut self, Outcome { initial, live, .. }: Outcome, received: &Received) {
-        assert!(initial.iter().all(|shared| matches!(shared.event, Event::Added { .. })));
-        for shared in initial.iter().chain(&live) {
-            self.fold(shared);
-            if !shared.event.is_resync() {
-                let place = received.place(shared);
-                assert!(self.last <= place, "{shared:?} comes after an event of version {}", self.last.0);
+        assert!(initial.iter().all(|event| matches!(event, Event::Added { .. })));
+        for event in initial.iter().chain(&live) {
+            self.fold(event);
+            if !event.is_resync() {
+                let place = received.place(event);
+                assert!(self.last <= place, "{event:?} comes after an event of version {}", self.last.0);
                 self.last = place;
             }
         }
@@ -81,17 +80,17 @@ impl CheckedHandler {
         assert!(cached.iter().all(|(key, object)| Cached::ptr_eq(object, &self.objects[key])));
     }
 
-    fn fold(&mut self, shared: &CacheEvent) {
-        let key = shared.event.key().unwrap().clone();
+    fn fold(&mut self, event: &Event<Erased>) {
+        let key = event.key().unwrap().clone();
         let before = self.objects.remove(&key);
         let is_before = |object: &Object| before.as_ref().is_some_and(|before| Cached::ptr_eq(before, object));
-        let after = match &shared.event {
+        let after = match event {
             Event::Added { object, .. } => {
                 assert!(before.is_none(), "{key} is added twice");
                 Some(object)
             }
             Event::Updated { old, new } => {
-                assert!(is_before(old) && old.version().compare(new.version()) == Ok(Ordering::Less), "{key}");
+                assert!(is_before(old) && old.version().compare(new.version()) == Some(Ordering::Less), "{key}");
                 Some(new)
             }
             Event::Resynced(object) => {
@@ -99,7 +98,7 @@ impl CheckedHandler {
                 Some(object)
             }
             Event::Deleted(_) => {
-                assert!(shared.last_received().is_some_and(is_before), "{key}");
+                assert!(before.is_some(), "{key} is deleted, but was not added");
                 None
             }
             Event::Synced => unreachable!(),
@@ -150,15 +149,16 @@ fn erase(change: Change<()>) -> Change<Erased> {
 #[test]
 fn events_have_the_servers_order_also_between_objects_and_add_up_to_the_cache() {
     random::check(500, steps(), |steps| {
-        let cache = Indexer::new();
-        let queue = DeltaFifo::builder().known_objects(Arc::new(cache.lister())).build();
+        let mut cache = Writer::new("objects".into(), true);
+        let lister = cache.lister();
+        let queue = DeltaFifo::builder().known_objects(Arc::new(lister.clone())).build();
         let (mut server, mut received) = (Server::default(), Received::default());
-        let mut handler = CheckedHandler { lister: cache.lister(), objects: BTreeMap::new(), last: (0, false) };
+        let mut handler = CheckedHandler { lister: lister.clone(), objects: BTreeMap::new(), last: (0, false) };
         for step in steps.iter().chain([&Step::Drain]) {
             while let Step::Drain = step
                 && let Some(batch) = queue.try_drain().unwrap()
             {
-                handler.receive(apply(&batch, &cache, &cache.lister()), &received);
+                handler.receive(apply(&batch, &mut cache, &lister), &received);
                 batch.acknowledge();
             }
             if let Step::Requeue(..) = step

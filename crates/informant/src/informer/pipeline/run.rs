@@ -59,9 +59,9 @@ impl Unstarted {
         let _ = core.started.set(Started { reflector: reflector.handle(), queue: queue.clone() });
         guard.crash = "its runtime has ended";
         // The workers are started while `apply_lock` is held, so that a listener that is added at the same time gets a worker too.
-        let _ = core.with_apply_lock(|processor| {
+        let _ = core.with_apply_lock(|state| {
             core.workers.start(runtime);
-            let works = processor.start().into_iter().filter_map(|listener| listener.take_worker());
+            let works = state.processor.start().into_iter().filter_map(|listener| listener.take_worker());
             works.for_each(|work| core.workers.run(work));
         });
         let ticks = core.check_period().and_then(Ticks::every);
@@ -88,17 +88,16 @@ async fn run(reflector: Reflector, applier: BatchApplier, auditor: Auditor, guar
         Either::Right((ended, _)) => {
             let crash = match ended {
                 Ok(()) => "its queue was closed".to_owned(),
-                Err(panic) => format!("panicked: {}", panics::message(panic)),
+                Err(payload) => format!("panicked: {}", panics::message(&*payload)),
             };
             error!(informer, error = crash, "the informer stops because of an internal error");
             core.crash(&crash);
         }
     }
-    run_as_work_of(owner, || {
-        panics::drop_catching(working, |panic| {
-            error!(informer, error = panic, "the source panicked when it was dropped");
-        });
-    });
+    // Caught, so that the stop still waits for callbacks.
+    if let Err(panic) = panics::catch(|| run_as_work_of(owner, || drop(working))) {
+        error!(informer, error = panic, "the source panicked when it was dropped");
+    }
     core.close();
     core.workers.ended().await;
     info!(informer, "stopped");

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Why a body could not be cut into items or lines, and at which byte.
-#[derive(thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
     /// A byte that does not belong at its place.
@@ -78,7 +78,7 @@ pub enum FrameError {
 
 impl FrameError {
     /// Copies the error. The cause of [`Field`](Self::Field) cannot be copied, so the copy has a cause with the same text.
-    pub(in crate::listwatch) fn copy(&self) -> Self {
+    pub(crate) fn copy(&self) -> Self {
         match self {
             Self::Unexpected { offset, found, expected } => {
                 Self::Unexpected { offset: *offset, found: *found, expected }

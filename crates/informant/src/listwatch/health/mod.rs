@@ -1,16 +1,18 @@
-//! State that the reflectors of one client share about its server: whether it answers, and whether its history changed.
+//! State that the reflectors of one client share about its server: whether it answers or is silent, and whether its history changed.
 //!
 //! - **In:** the outcome of each reflector's requests.
-//! - **Out:** when each reflector may retry ([`gate`]); what is known of the server's history ([`storage`]).
+//! - **Out:** when each reflector may retry ([`gate`]); what is known of the server's history ([`storage`]); whether lists can be streamed
+//!   ([`streaming`]); permits to list and to audit.
 //! - **Knows nothing of:** how lists, watches and checks are done.
 
 mod gate;
 mod storage;
+mod streaming;
 
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -19,14 +21,16 @@ use std::{
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::{
-    sync::{Semaphore, SemaphorePermit, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch},
     time::{Instant, timeout},
 };
 
+pub use self::streaming::StreamingSupport;
 pub(crate) use self::{
     gate::{Gate, Prober, RetryDelays},
     storage::{Storage, covers},
 };
+use super::any_source::DynSource;
 
 /// State that the reflectors of one client share about its server. Cheap to clone; all clones share one state.
 ///
@@ -48,10 +52,12 @@ struct HealthState {
     /// Closed while the server refuses all requests of the client (401, 429).
     acceptance: Arc<Gate>,
     storages: Mutex<HashMap<String, Arc<Storage>>>,
+    /// The sources of the client's reflectors.
+    sources: Mutex<Vec<Weak<dyn DynSource>>>,
     history_changes: watch::Sender<u64>,
     /// When the history last changed.
     last_history_change: Mutex<Option<Instant>>,
-    lists: Semaphore,
+    lists: Arc<Semaphore>,
     /// Permits one audit at a time.
     audits: Semaphore,
     /// When the health was created, from which the times below count, in milliseconds.
@@ -100,6 +106,19 @@ impl ServerHealth {
         Arc::clone(self.shared.storages.lock().entry_ref(name).or_default())
     }
 
+    /// Adds the source of a reflector.
+    pub(crate) fn add_source(&self, source: &Arc<dyn DynSource>) {
+        let mut sources = self.shared.sources.lock();
+        sources.retain(|source| source.strong_count() > 0);
+        sources.push(Arc::downgrade(source));
+    }
+
+    /// Returns a source of another reflector; any of them.
+    pub(crate) fn another_source(&self, than: &Arc<dyn DynSource>) -> Option<Arc<dyn DynSource>> {
+        let sources: Vec<_> = self.shared.sources.lock().iter().filter_map(Weak::upgrade).collect();
+        fastrand::choice(sources.into_iter().filter(|other| !Arc::ptr_eq(other, than)).collect::<Vec<_>>())
+    }
+
     /// Notes that a watch received a byte, or that the server answered a question.
     pub(crate) fn note_byte(&self, now: Instant) {
         self.shared.is_silent.store(false, Ordering::Relaxed);
@@ -144,9 +163,9 @@ impl ServerHealth {
     }
 
     /// Waits for one of four permits to list on a server that is starting; `None` after five seconds, and at once if the server is not starting.
-    pub(crate) async fn list_permit(&self, is_starting: bool) -> Option<SemaphorePermit<'_>> {
+    pub(crate) async fn list_permit(&self, is_starting: bool) -> Option<OwnedSemaphorePermit> {
         match is_starting {
-            true => timeout(LONGEST_PERMIT_WAIT, self.shared.lists.acquire()).await.ok()?.ok(),
+            true => timeout(LONGEST_PERMIT_WAIT, Arc::clone(&self.shared.lists).acquire_owned()).await.ok()?.ok(),
             false => None,
         }
     }
@@ -156,9 +175,15 @@ impl ServerHealth {
         self.shared.audits.acquire().await.ok()
     }
 
-    /// Returns a receiver of the number of history changes.
-    pub(crate) fn history_changes(&self) -> watch::Receiver<u64> {
-        self.shared.history_changes.subscribe()
+    /// Returns the number of history changes.
+    pub(crate) fn history_changes(&self) -> u64 {
+        *self.shared.history_changes.borrow()
+    }
+
+    /// Completes when the number of history changes is not `seen`.
+    pub(crate) async fn history_change_after(self, seen: u64) {
+        // The channel cannot close: `self` holds its sender.
+        let _ = self.shared.history_changes.subscribe().wait_for(|changes| *changes != seen).await;
     }
 
     /// Notes a history change that a reflector found. `seen` is the number of changes that the reflector knew of: if the count is
@@ -188,9 +213,10 @@ impl Default for HealthState {
             reach: Arc::default(),
             acceptance: Arc::default(),
             storages: Mutex::default(),
+            sources: Mutex::default(),
             history_changes: watch::Sender::new(0),
             last_history_change: Mutex::default(),
-            lists: Semaphore::new(AT_ONCE),
+            lists: Arc::new(Semaphore::new(AT_ONCE)),
             audits: Semaphore::new(1),
             created: Instant::now(),
             last_byte: AtomicU64::new(0),

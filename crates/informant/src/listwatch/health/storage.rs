@@ -18,7 +18,7 @@ use tokio::{
 use super::gate::Gate;
 use crate::{
     ResourceVersion,
-    listwatch::{rules::contact::SHORTEST_RESTORE, witness::Witness},
+    listwatch::{rules::outage::SHORTEST_RESTORE, witness::Witness},
 };
 
 /// The shared knowledge of one storage.
@@ -62,7 +62,7 @@ impl Storage {
             let is_better = best.as_ref().is_none_or(|best| {
                 best.history < witness.history
                     || (best.history == witness.history
-                        && best.version().compare(witness.version()) != Ok(Ordering::Greater))
+                        && best.version().compare(witness.version()) != Some(Ordering::Greater))
             });
             if is_better { best.replace(Arc::clone(witness)) } else { None }
         };
@@ -114,7 +114,7 @@ impl Storage {
 
 /// Returns true if a storage that has the event of version `proven` has everything up to `content`.
 pub(crate) fn covers(proven: &ResourceVersion, content: &ResourceVersion) -> bool {
-    proven == content || matches!(content.compare(proven), Ok(Ordering::Less | Ordering::Equal))
+    proven == content || matches!(content.compare(proven), Some(Ordering::Less | Ordering::Equal))
 }
 
 impl Answer {

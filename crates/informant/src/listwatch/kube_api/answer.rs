@@ -17,7 +17,8 @@ use hyper_util::client::legacy::Error as ClientError;
 use kube::{client::Body, core::Status};
 use tokio::time::error::Elapsed;
 
-use super::super::{SourceError, error::causes};
+use super::super::SourceError;
+use crate::error::causes;
 
 /// Upper bound on the bytes that are read of an error's body.
 const LONGEST_ERROR: usize = 64 << 10;

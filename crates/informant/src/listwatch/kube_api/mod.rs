@@ -28,7 +28,7 @@ use super::{
     any_source::{AnySource, KubeSelection},
     frames::{ListCutter, ListPart},
 };
-use crate::ResourceVersion;
+use crate::{ResourceVersion, error::RequestError};
 
 /// The objects of one kind of the Kubernetes API, in one namespace or in all, optionally selected by labels and fields.
 ///
@@ -47,26 +47,6 @@ pub struct KubeSource {
     namespace: Option<Arc<str>>,
     labels: String,
     fields: String,
-}
-
-/// The requested namespace cannot be used.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ScopeError {
-    /// The kind is cluster-scoped.
-    #[error("{kind} is cluster-scoped: it cannot be watched in namespace {namespace:?}; leave the namespace out")]
-    ClusterScoped {
-        /// The kind.
-        kind: String,
-        /// The requested namespace.
-        namespace: String,
-    },
-    /// The text is not a valid name of a namespace.
-    #[error("{namespace:?} is not a valid name of a namespace; use lowercase letters, digits and \"-\"")]
-    BadNamespace {
-        /// The requested namespace.
-        namespace: String,
-    },
 }
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -145,22 +125,22 @@ impl KubeSource {
     /// # Errors
     ///
     /// If the kind is cluster-scoped, or the text is not a valid name of a namespace.
-    pub fn in_namespace(mut self, namespace: impl Into<String>) -> Result<Self, ScopeError> {
+    pub fn in_namespace(mut self, namespace: impl Into<String>) -> Result<Self, RequestError> {
         let namespace = namespace.into();
         if self.is_namespaced == Some(false) {
-            return Err(ScopeError::ClusterScoped { kind: self.resource.kind, namespace });
+            return Err(RequestError::ClusterScoped { kind: self.resource.kind, namespace });
         }
         self.namespace = Some(Self::check_namespace(namespace)?.into());
         Ok(self)
     }
 
     /// Returns the text if it is a valid name of a namespace.
-    pub(crate) fn check_namespace(namespace: String) -> Result<String, ScopeError> {
+    pub(crate) fn check_namespace(namespace: String) -> Result<String, RequestError> {
         let is_letter_or_digit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
         let is_name = namespace.bytes().all(|byte| is_letter_or_digit(byte) || byte == b'-')
             && namespace.bytes().next().is_some_and(is_letter_or_digit)
             && namespace.bytes().last().is_some_and(is_letter_or_digit);
-        if is_name { Ok(namespace) } else { Err(ScopeError::BadNamespace { namespace }) }
+        if is_name { Ok(namespace) } else { Err(RequestError::BadNamespace { namespace }) }
     }
 
     /// Selects objects by labels: `app=web,tier!=cache`. A `kube::core::Selector` is accepted, too. Default: all.
@@ -295,7 +275,10 @@ impl<O> ListWatch<O> for KubeSource {
         }
         cutter.finish()?;
         let object = object.filter(|_| request.key.is_some());
-        Ok((!version.is_empty()).then_some(LookupAnswer { version, object }))
+        if version.is_empty() {
+            return Err(SourceError::NoVersion);
+        }
+        Ok(Some(LookupAnswer { version, object }))
     }
 
     /// Asks the server's discovery API.

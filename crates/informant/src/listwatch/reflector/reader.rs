@@ -18,10 +18,10 @@ use tokio::time::Instant;
 
 use super::super::{
     Quarantined, SourceError, SourceEvent, WatchPiece, WatchRequest, WatchStream,
-    decoder::{DecodeResult, Decoder, Known},
+    decoder::{DecodeResult, Decoder},
     frames::{EventType, Line, LineCutter, WatchEvent},
     quarantine::Damage,
-    rules::contact::WatchLife,
+    rules::outage::WatchLife,
 };
 use crate::{Deleted, ResourceVersion, delta::Delta, object::Erased};
 
@@ -112,15 +112,11 @@ impl EventReader {
     /// # Errors
     ///
     /// If it is an error event, not a watch event, or an event whose object cannot be identified: the reflector must receive it again.
-    pub(super) fn next(
-        &mut self,
-        decoder: &mut Decoder,
-        known: Known<'_>,
-    ) -> Result<Option<DecodedEvent>, SourceError> {
+    pub(super) fn next(&mut self, decoder: &mut Decoder) -> Result<Option<DecodedEvent>, SourceError> {
         let (event, object) = match self.event.take() {
-            Some(SourceEvent::Added(item)) => (EventType::Added, decoder.decode_item(item, known)),
-            Some(SourceEvent::Modified(item)) => (EventType::Modified, decoder.decode_item(item, known)),
-            Some(SourceEvent::Deleted(item)) => (EventType::Deleted, decoder.decode_item(item, known)),
+            Some(SourceEvent::Added(item)) => (EventType::Added, decoder.decode_item(item)),
+            Some(SourceEvent::Modified(item)) => (EventType::Modified, decoder.decode_item(item)),
+            Some(SourceEvent::Deleted(item)) => (EventType::Deleted, decoder.decode_item(item)),
             Some(SourceEvent::Bookmark { version, ends_initial_events }) => {
                 return Ok(Some(DecodedEvent::Bookmark { version, ends_initial_events }));
             }
@@ -132,9 +128,9 @@ impl EventReader {
                     }
                     Some(Line::Whole(line)) => line,
                 };
-                match fast_path(&line, decoder, known) {
+                match fast_path(&line, decoder) {
                     Some(decoded) => decoded,
-                    None => return decode_line(&line, |object| decoder.decode_json(object, known)).map(Some),
+                    None => return decode_line(&line, |object| decoder.decode_json(object)).map(Some),
                 }
             }
         };
@@ -172,7 +168,7 @@ impl DecodedEvent {
 }
 
 /// Decodes a line with the field order that API servers use, in one pass; `None` for any other line.
-fn fast_path(line: &[u8], decoder: &mut Decoder, known: Known<'_>) -> Option<(EventType, DecodeResult)> {
+fn fast_path(line: &[u8], decoder: &mut Decoder) -> Option<(EventType, DecodeResult)> {
     let types: [(&[u8], EventType); 3] = [
         (br#"MODIFIED","object":"#, EventType::Modified),
         (br#"ADDED","object":"#, EventType::Added),
@@ -180,7 +176,7 @@ fn fast_path(line: &[u8], decoder: &mut Decoder, known: Known<'_>) -> Option<(Ev
     ];
     let rest = line.strip_prefix(br#"{"type":""#)?;
     let (object, event) = types.into_iter().find_map(|(prefix, event)| Some((rest.strip_prefix(prefix)?, event)))?;
-    let (object, _) = decoder.decode_first_before(object, known, |rest| rest.trim_ascii() == b"}")?;
+    let (object, _) = decoder.decode_first_before(object, |rest| rest.trim_ascii() == b"}")?;
     Some((event, object))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! - **In:** decoded items of a list, or events of a streamed list.
 //! - **Out:** a relist, and the quarantined objects.
-//! - **Knows nothing of:** requests, versions.
+//! - **Knows nothing of:** requests, and what the version of a list means.
 
 use std::sync::Arc;
 
@@ -20,6 +20,10 @@ use crate::{
 pub(super) struct ReceivedList {
     objects: Vec<Cached<Erased>>,
     quarantined: Entries,
+    /// The version of the first page.
+    pub(super) version: ResourceVersion,
+    /// The number of received pages.
+    pub(super) pages: usize,
 }
 
 /// The received objects of a streamed list. Later events of the stream may change or delete them.
@@ -57,9 +61,8 @@ impl ReceivedList {
         self.objects.len()
     }
 
-    /// Returns the anchors of the list. `version` is the version of the list.
-    pub(super) fn anchors(&self, version: &ResourceVersion) -> Anchors {
-        let mut anchors = Anchors::of_list(version.clone());
+    pub(super) fn anchors(&self) -> Anchors {
+        let mut anchors = Anchors::of_list(self.version.clone());
         self.objects.iter().for_each(|object| anchors.consider(object.identity(), object.digest()));
         anchors
     }
@@ -68,9 +71,9 @@ impl ReceivedList {
         self.objects.iter_mut().for_each(change);
     }
 
-    /// Converts the items into a relist of this version, and the quarantined objects.
-    pub(super) fn into_relist(self, version: ResourceVersion, history_changed: bool) -> (Relist<Erased>, Entries) {
-        let Self { mut objects, quarantined } = self;
+    /// Converts the items into a relist, and the quarantined objects.
+    pub(super) fn into_relist(self, history_changed: bool) -> (Relist<Erased>, Entries) {
+        let Self { mut objects, quarantined, version, pages: _ } = self;
         objects.shrink_to_fit();
         (Relist { version, objects, quarantined: quarantined.names(), history_changed }, quarantined)
     }
@@ -111,7 +114,8 @@ impl ReceivedStream {
         self.positions.len()
     }
 
-    pub(super) fn into_list(self) -> ReceivedList {
-        ReceivedList { objects: self.objects.into_iter().flatten().collect(), quarantined: self.quarantined }
+    pub(super) fn into_list(self, version: ResourceVersion) -> ReceivedList {
+        let objects = self.objects.into_iter().flatten().collect();
+        ReceivedList { objects, quarantined: self.quarantined, version, pages: 1 }
     }
 }

@@ -1,6 +1,6 @@
 //! The status of a reflector, and the handle that reads it.
 //!
-//! - **In:** updates from the reflector.
+//! - **In:** the status that the [reporter](super::report) updates.
 //! - **Out:** copies of the status, and a way to wait for changes.
 //! - **Knows nothing of:** why the status changes.
 
@@ -46,6 +46,9 @@ pub struct ReflectorStatus {
     pub watches: u64,
     /// The number of received events, including bookmarks.
     pub events: u64,
+    /// The number of failures: lists that failed, watches that could not be opened or broke, history changes. They include those that were over at
+    /// once.
+    pub failures: u64,
     /// How often the server's history changed, for example because a backup was restored.
     pub history_changes: u64,
     /// The number of outages after which the server's history was not checked, because the server refused the check, or because it could not prove its
@@ -119,14 +122,8 @@ impl Activity {
 /// Reads the status and the quarantine of a [`Reflector`](super::Reflector), also while it runs in another task. Cheap to clone.
 #[derive(Clone)]
 pub struct ReflectorHandle {
-    status: watch::Receiver<ReflectorStatus>,
-    quarantine: Quarantine,
-}
-
-/// The reflector's side of the status.
-#[derive(Default)]
-pub(super) struct StatusBoard {
-    status: watch::Sender<ReflectorStatus>,
+    pub(super) status: watch::Receiver<ReflectorStatus>,
+    pub(super) quarantine: Quarantine,
 }
 
 impl ReflectorHandle {
@@ -141,11 +138,6 @@ impl ReflectorHandle {
     pub async fn changed(&mut self) -> ReflectorStatus {
         // An error means that the reflector was dropped.
         let _ = self.status.changed().await;
-        self.status.borrow_and_update().clone()
-    }
-
-    /// Returns the current status; [`changed`](Self::changed) then waits for later changes.
-    pub(super) fn status_and_mark_seen(&mut self) -> ReflectorStatus {
         self.status.borrow_and_update().clone()
     }
 
@@ -176,54 +168,8 @@ impl ReflectorHandle {
     }
 }
 
-impl StatusBoard {
-    pub(super) fn handle(&self, quarantine: &Quarantine) -> ReflectorHandle {
-        ReflectorHandle { status: self.status.subscribe(), quarantine: quarantine.clone() }
-    }
-
-    pub(super) fn set(&self, activity: Activity) {
-        self.update(|status| status.activity = activity);
-    }
-
-    /// Changes the status without waking waiting tasks, for changes that are too frequent.
-    pub(super) fn update_silently(&self, change: impl FnOnce(&mut ReflectorStatus)) {
-        self.change(change, false);
-    }
-
-    pub(super) fn failing_since(&self) -> Option<Instant> {
-        self.status.borrow().failing_since
-    }
-
-    pub(super) fn unanswered_since(&self) -> Option<Instant> {
-        self.status.borrow().unanswered_since
-    }
-
-    /// Changes the status and wakes waiting tasks.
-    pub(super) fn update(&self, change: impl FnOnce(&mut ReflectorStatus)) {
-        self.change(change, true);
-    }
-
-    fn change(&self, change: impl FnOnce(&mut ReflectorStatus), wakes: bool) {
-        let mut replaced = None;
-        self.status.send_if_modified(|status| {
-            // Copied, so that an error that `change` replaces is dropped after the lock is released: its destructor may be users' code.
-            replaced = Some((status.last_error.clone(), status.activity.clone()));
-            change(status);
-            wakes
-        });
-        drop(replaced);
-    }
-}
-
 impl fmt::Debug for ReflectorHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReflectorHandle").field("status", &self.status()).finish_non_exhaustive()
-    }
-}
-
-/// A dropped reflector counts as stopped, also after a panic.
-impl Drop for StatusBoard {
-    fn drop(&mut self) {
-        self.set(Activity::Stopped);
     }
 }

@@ -80,11 +80,11 @@ impl Anchors {
 
     /// Stores an item of a list if it is one of the two newest. Skips items whose versions are not numbers.
     pub(crate) fn consider(&mut self, identity: &Identity, digest: u64) {
-        if identity.uid.is_empty() || identity.version.compare(&identity.version).is_err() {
+        if identity.uid.is_empty() || identity.version.compare(&identity.version).is_none() {
             return;
         }
         let is_newer = |than: &Option<Anchor>| {
-            than.as_ref().is_none_or(|than| identity.version.compare(&than.identity.version) == Ok(Ordering::Greater))
+            than.as_ref().is_none_or(|than| identity.version.compare(&than.identity.version) == Some(Ordering::Greater))
         };
         let anchor = || Anchor { identity: identity.clone(), is_deleted: false, digest };
         let is_same_object =

@@ -7,7 +7,8 @@
 use kube::core::{Status, response::reason};
 
 use crate::{
-    listwatch::{ListWatchError, Operation, SourceError, error::causes, frames::FrameError},
+    error::causes,
+    listwatch::{ListWatchError, Operation, SourceError, frames::FrameError},
     object::DecodeError,
 };
 

@@ -205,7 +205,7 @@ impl Resume {
     }
 
     fn is_older_than_shown(&self, version: &ResourceVersion) -> bool {
-        self.shown.as_ref().is_some_and(|shown| version.compare(shown) == Ok(Ordering::Less))
+        self.shown.as_ref().is_some_and(|shown| version.compare(shown) == Some(Ordering::Less))
     }
 
     /// Notes the version of an event. If it is older than the observed version, the server's history is in doubt.
@@ -214,7 +214,7 @@ impl Resume {
         match order {
             Ordering::Greater => {
                 self.observed = Some(version.clone());
-                let is_passed = |earlier: &mut ResourceVersion| version.compare(earlier) != Ok(Ordering::Less);
+                let is_passed = |earlier: &mut ResourceVersion| version.compare(earlier) != Some(Ordering::Less);
                 self.reached.take_if(is_passed);
                 self.shown.take_if(is_passed);
             }
@@ -230,7 +230,7 @@ impl Resume {
         let Some(observed) = &self.observed else { return Ordering::Greater };
         match version.is_empty() || version == observed {
             true => Ordering::Equal,
-            false if version.compare(observed) == Ok(Ordering::Less) => Ordering::Less,
+            false if version.compare(observed) == Some(Ordering::Less) => Ordering::Less,
             false => Ordering::Greater,
         }
     }

@@ -6,6 +6,7 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
+use derive_where::derive_where;
 use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -37,6 +38,7 @@ use crate::{
 /// # Panics
 ///
 /// The calls panic at the caller's line when an object has no name or cannot be written as JSON.
+#[derive_where(Clone)]
 pub struct SourceHandle<O> {
     source: ScriptedSource<O>,
     live: Arc<Live<O>>,
@@ -283,12 +285,6 @@ fn from_json<O>(value: Value) -> Result<Given<O>, String> {
         version: field("resourceVersion").into(),
     };
     Ok(Given::Object(identity, GivenContent(ObjectContent::Json(Arc::new(value)))))
-}
-
-impl<O> Clone for SourceHandle<O> {
-    fn clone(&self) -> Self {
-        Self { source: self.source.clone(), live: Arc::clone(&self.live) }
-    }
 }
 
 impl<O> fmt::Debug for SourceHandle<O> {

@@ -24,6 +24,7 @@ use std::{
     time::Duration,
 };
 
+use derive_where::derive_where;
 use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
@@ -153,6 +154,7 @@ use super::{ListPiece, ListRequest, ListStream, ListWatch, Served, SourceError, 
 /// running.abort();
 /// # }
 /// ```
+#[derive_where(Clone)]
 pub struct ScriptedSource<O> {
     shared: Arc<ScriptState<O>>,
 }
@@ -365,12 +367,6 @@ impl<O> Drop for Open<O> {
 async fn wait(time: Duration) {
     if !time.is_zero() {
         tokio::time::sleep(time).await;
-    }
-}
-
-impl<O> Clone for ScriptedSource<O> {
-    fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
     }
 }
 

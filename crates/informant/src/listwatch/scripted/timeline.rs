@@ -6,6 +6,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use derive_where::derive_where;
 use serde_json::{Value, json};
 
 use super::super::{Item, SourceError, SourceEvent};
@@ -30,12 +31,14 @@ pub(super) struct Timeline<O> {
 }
 
 /// A state of an object.
+#[derive_where(Clone)]
 pub(super) struct ObjectState<O> {
     pub(super) identity: Identity,
     pub(super) content: ObjectContent<O>,
 }
 
 /// The content of an object, from which any number of items can be made.
+#[derive_where(Clone)]
 pub(super) enum ObjectContent<O> {
     Json(Arc<Value>),
     Ready(Arc<MakeItem<O>>),
@@ -53,6 +56,7 @@ pub(super) enum ChangeKind {
 }
 
 /// An event of the history.
+#[derive_where(Clone)]
 pub(super) struct LoggedEvent<O> {
     version: ResourceVersion,
     /// `None` for a bookmark.
@@ -155,10 +159,10 @@ impl<O> Timeline<O> {
 
     /// Opens a watch of the events after a version.
     pub(super) fn open_after(&mut self, version: &ResourceVersion) -> Result<Cursor, SourceError> {
-        let is_newer = |entry: &LoggedEvent<O>| entry.version.compare(version).is_ok_and(std::cmp::Ordering::is_gt);
+        let is_newer = |entry: &LoggedEvent<O>| entry.version.compare(version).is_some_and(std::cmp::Ordering::is_gt);
         let position = match self.log.iter().rposition(|entry| entry.version == *version) {
             Some(known) => known + 1,
-            None if self.version.compare(version).is_err() => return Err(SourceError::expired()),
+            None if self.version.compare(version).is_none() => return Err(SourceError::expired()),
             None => self.log.iter().position(is_newer).unwrap_or(self.log.len()),
         };
         Ok(self.open(position))
@@ -242,27 +246,6 @@ impl<O> LoggedEvent<O> {
             Some((ChangeKind::Deleted, state)) => SourceEvent::Deleted(state.item()),
             None => SourceEvent::Bookmark { version: self.version.clone(), ends_initial_events: false },
         }
-    }
-}
-
-impl<O> Clone for ObjectState<O> {
-    fn clone(&self) -> Self {
-        Self { identity: self.identity.clone(), content: self.content.clone() }
-    }
-}
-
-impl<O> Clone for ObjectContent<O> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Json(value) => Self::Json(Arc::clone(value)),
-            Self::Ready(make) => Self::Ready(Arc::clone(make)),
-        }
-    }
-}
-
-impl<O> Clone for LoggedEvent<O> {
-    fn clone(&self) -> Self {
-        Self { version: self.version.clone(), change: self.change.clone() }
     }
 }
 

@@ -1,6 +1,13 @@
 //! Audits: a cache that is wrong for whatever reason is found and listed again.
 
-use std::{fmt::Write, sync::Arc, time::Duration};
+use std::{
+    fmt::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use futures_util::StreamExt;
 use informant::{
@@ -12,10 +19,11 @@ use informant::{
     },
     object::Identity,
 };
-use informant_apiserver::{ApiServer, Fault, LoggedRequest, On, Verb};
+use informant_apiserver::{ApiServer, CannedResponse, Fault, LoggedRequest, On, Verb};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::support::{
     Logs,
@@ -203,6 +211,40 @@ async fn changes_during_an_audit_raise_no_alarm() {
     world.stop().await;
 }
 
+/// Between the comparison and the lookups, each of them passes for wrong.
+#[tokio::test(start_paused = true)]
+async fn objects_that_are_updated_before_the_list_of_an_audit_and_deleted_after_it_are_looked_up_and_not_wrong() {
+    let world = World::new(
+        |factory| {
+            let of_two = |builder: informant::InformerBuilder<_>| builder.reflector(|reflector| reflector.page_size(2));
+            factory.audit_every(HOUR).configure::<ConfigMap>(of_two)
+        },
+        None,
+    )
+    .await;
+    let slow = world.server.inject(On::list().of("configmaps"), Fault::Delay(Duration::from_secs(10)));
+    let begun = |request: &LoggedRequest| is_audit(request) && request.token.is_none();
+    tokio::time::timeout(2 * HOUR, world.server.wait_for_request(begun)).await.unwrap();
+    let names = ["shop/d", "shop/e", "shop/f"];
+    for name in names {
+        let mut updated = config(name);
+        updated["data"] = json!({"is": "new"});
+        world.server.put("configmaps", updated).unwrap();
+    }
+    let goes_on = |request: &LoggedRequest| is_audit(request) && request.token.is_some();
+    tokio::time::timeout(HOUR, world.server.wait_for_request(goes_on)).await.unwrap();
+    world.server.remove_fault(slow);
+    world.server.clear_requests();
+    names.iter().for_each(|name| drop(world.server.delete("configmaps", name).unwrap()));
+    wait_until(|| world.configs.status().audits == 1).await;
+
+    let requests = world.server.requests();
+    let lookups = requests.iter().filter(|request| request.field_selector.contains("metadata.name="));
+    assert_eq!((lookups.count(), world.configs.status().wrong_objects), (3, 0));
+    assert!(world.is_right());
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_expired_continue_token_starts_the_audit_again() {
     let world = World::new(
@@ -302,7 +344,7 @@ async fn stopping_does_not_wait_for_an_audit() {
 
 /// The cache never reaches the version of the list, so that a suspect may be right.
 #[tokio::test(start_paused = true)]
-async fn an_audit_without_a_result_is_logged_and_follows_again_after_the_period() {
+async fn an_audit_without_a_result_is_logged_and_repeated_until_it_has_one() {
     let logs = Logs::capture();
     let world = World::new(|factory| factory.audit_every(HOUR), Some(event("ADDED", "ghost", "u-ghost"))).await;
     let silent = world.server.inject(On::watch(), Fault::NoBookmarks);
@@ -313,7 +355,7 @@ async fn an_audit_without_a_result_is_logged_and_follows_again_after_the_period(
     sleep_seconds(1.4 * 3600.0).await;
 
     let logs = logs.take();
-    assert_eq!(logs.matches("an audit has no result").count(), 1, "{logs}");
+    assert!(logs.matches("the cache did not reach the version of the list").count() >= 2, "{logs}");
     assert_eq!((world.configs.status().audits, world.is_right()), (0, false));
     world.server.remove_fault(silent);
     world.server.cut_all_watches();
@@ -361,16 +403,18 @@ async fn an_audit_that_found_something_is_repeated_after_ten_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_audit_is_repeated_after_five_minutes_and_does_not_disturb_the_watch() {
+async fn a_failed_audit_is_repeated_after_five_minutes_and_then_less_often_and_does_not_disturb_the_watch() {
     let logs = Logs::capture();
     let world = World::new(|factory| factory.audit_every(HOUR), Some(event("ADDED", "ghost", "u-ghost"))).await;
     let fault = world.server.inject(On::list().of("configmaps"), Fault::status(406));
     sleep_seconds(1.3 * 3600.0).await;
-    assert!(logs.take().matches("an audit failed; another one follows in five minutes").count() >= 2);
+    let failures = logs.take();
+    assert!(failures.contains("an audit failed") && failures.contains("406"), "{failures}");
+    assert!(failures.contains("retry_in=300s") && failures.contains("retry_in=600s"), "{failures}");
     assert!(world.factory.problems().is_empty() && !world.is_right());
 
     world.server.remove_fault(fault);
-    sleep_seconds(310.0).await;
+    sleep_seconds(3600.0).await;
     assert!(world.is_right());
     world.stop().await;
 }
@@ -466,4 +510,387 @@ async fn a_period_of_less_than_five_minutes_is_raised_with_a_warning() {
     sleep_seconds(70.0).await;
     assert_eq!(world.configs.status().audits, 1);
     world.stop().await;
+}
+
+/// One odd answer of a gateway must not end all audits.
+#[tokio::test(start_paused = true)]
+async fn an_answer_without_a_version_does_not_end_all_audits() {
+    let world = World::new(|factory| factory.audit_every(HOUR), Some(event("ADDED", "ghost", "u-ghost"))).await;
+    let odd = CannedResponse::new(200, r#"{"kind":"List","apiVersion":"v1","metadata":{},"items":[]}"#);
+    let gateway = world.server.inject(On::list().of("configmaps"), Fault::Response(odd));
+    sleep_seconds(1.2 * 3600.0).await;
+    world.server.remove_fault(gateway);
+    sleep_seconds(6.0 * 3600.0).await;
+    assert!(world.is_right(), "audits {}: {:?}", world.configs.status().audits, world.states());
+    world.stop().await;
+}
+
+async fn restored() -> World {
+    let world = World::new(|factory| factory, None).await;
+    let backup = world.server.backup();
+    world.server.put("configmaps", config("shop/lost")).unwrap();
+    sleep_seconds(1.0).await;
+    let outage = world.server.inject(On::any(), Fault::Refuse);
+    world.server.restore(&backup);
+    sleep_seconds(5.0).await;
+    world.server.remove_fault(outage);
+    wait_until(|| world.is_right()).await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_starts_within_ten_minutes_after_a_history_change_is_audited_too() {
+    let world = restored().await;
+    sleep_seconds(60.0).await;
+    let secrets = world.factory.informer::<Secret>();
+    world.factory.start();
+    world.factory.synced().await.unwrap();
+    sleep_seconds(900.0).await;
+    assert_eq!((world.configs.status().audits, secrets.status().audits), (1, 1));
+    drop(secrets);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_audit_after_a_history_change_is_repeated_if_it_has_no_result() {
+    let world = restored().await;
+    let silent = world.server.inject(On::watch(), Fault::NoBookmarks);
+    let mut ghost = event("ADDED", "ghost", "u-ghost");
+    ghost["object"]["metadata"]["resourceVersion"] = (world.server.version() + 1).to_string().into();
+    world.server.inject(On::watch().of("configmaps").once(), Fault::ExtraLine { after: 1, text: format!("{ghost}\n") });
+    world.server.cut_all_watches();
+    sleep_seconds(5.0).await;
+    ["shop/x", "shop/y", "shop/z"].iter().for_each(|key| drop(world.server.put("configmaps", config(key)).unwrap()));
+    sleep_seconds(1.0).await;
+    assert!(!world.is_right(), "the ghost is cached");
+    world.server.put("secrets", json!({"metadata": {"namespace": "shop", "name": "s"}})).unwrap();
+    sleep_seconds(1500.0).await;
+    assert_eq!((world.configs.status().audits, world.is_right()), (0, false), "no result");
+    world.server.remove_fault(silent);
+    // From now on the cache reaches every version.
+    for number in 0..100 {
+        world.server.put("configmaps", config(&format!("shop/w{number}"))).unwrap();
+        sleep_seconds(300.0).await;
+    }
+    assert!(world.is_right(), "audits {}, pages {}", world.configs.status().audits, world.audit_pages().len());
+    world.stop().await;
+}
+
+/// The first page takes five seconds to arrive; twenty objects are deleted meanwhile. A ghost is in the cache.
+#[derive(Default)]
+struct Busy {
+    audited: Arc<Notify>,
+}
+
+impl ListWatch<u32> for Busy {
+    async fn list(&self, request: ListRequest) -> Result<ListStream<u32>, SourceError> {
+        let ghost = (!request.needs_only_metadata).then(|| Item::new(Identity::new("ghost", "u-ghost", 3), 1));
+        let items = (0..20).map(|n| Item::new(Identity::new(&*format!("d{n}"), &*format!("u-{n}"), 3), 1)).chain(ghost);
+        let page = ListPiece::page("10", items.collect::<Vec<_>>());
+        if !request.needs_only_metadata {
+            return Ok(page);
+        }
+        self.audited.notify_one();
+        let arrives = async move {
+            sleep_seconds(5.0).await;
+            page
+        };
+        Ok(futures_util::stream::once(arrives).flatten().boxed())
+    }
+
+    async fn watch(&self, _: WatchRequest) -> Result<WatchStream<u32>, SourceError> {
+        let audited = Arc::clone(&self.audited);
+        let deletes = async move {
+            audited.notified().await;
+            futures_util::stream::iter((0..20u64).map(|n| {
+                let item = Item::new(Identity::new(&*format!("d{n}"), &*format!("u-{n}"), 11 + n), 1);
+                Ok(WatchPiece::Event(SourceEvent::Deleted(item)))
+            }))
+        };
+        Ok(futures_util::stream::once(deletes).flatten().chain(futures_util::stream::pending()).boxed())
+    }
+
+    async fn look_up(&self, _: LookupRequest) -> Result<Option<LookupAnswer<u32>>, SourceError> {
+        Ok(Some(LookupAnswer { version: "30".into(), object: None }))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletes_while_the_first_page_arrives_do_not_use_up_the_lookups() {
+    let leaks = Leaks::watch();
+    let goods = SharedInformer::of_decoded_objects(Busy::default()).audit_every(HOUR).on_error(|_| {}).build();
+    goods.start();
+    goods.synced().await.unwrap();
+    while goods.status().audits == 0 {
+        sleep_seconds(1.0).await;
+    }
+    assert_eq!(goods.status().wrong_objects, 1, "the ghost is found");
+    leaks.stop(&goods).await;
+}
+
+/// `a` and `x` are updated before the audit's list, and deleted while the page arrives; `x` is created again while `a` is looked up.
+#[derive(Default)]
+struct Recreates {
+    audited: Arc<Notify>,
+    looked_up: Arc<Notify>,
+}
+
+impl ListWatch<u32> for Recreates {
+    async fn list(&self, request: ListRequest) -> Result<ListStream<u32>, SourceError> {
+        let version = if request.needs_only_metadata { 9 } else { 3 };
+        let items = [("a", "u-a"), ("x", "u-x")].map(|(name, uid)| Item::new(Identity::new(name, uid, version), 1));
+        let page = ListPiece::page("10", items);
+        if !request.needs_only_metadata {
+            return Ok(page);
+        }
+        self.audited.notify_one();
+        let arrives = async move {
+            sleep_seconds(5.0).await;
+            page
+        };
+        Ok(futures_util::stream::once(arrives).flatten().boxed())
+    }
+
+    async fn watch(&self, _: WatchRequest) -> Result<WatchStream<u32>, SourceError> {
+        let (audited, looked_up) = (Arc::clone(&self.audited), Arc::clone(&self.looked_up));
+        let item = |name: &str, uid: &str, version: u64, value| Item::new(Identity::new(name, uid, version), value);
+        let deletes = async move {
+            audited.notified().await;
+            let events = [SourceEvent::Deleted(item("a", "u-a", 11, 1)), SourceEvent::Deleted(item("x", "u-x", 12, 1))];
+            futures_util::stream::iter(events.map(|event| Ok(WatchPiece::Event(event))))
+        };
+        let bad = async move {
+            looked_up.notified().await;
+            Ok(WatchPiece::Event(SourceEvent::Added(item("x", "u-x2", 13, 99))))
+        };
+        let deletes = futures_util::stream::once(deletes).flatten();
+        Ok(deletes.chain(futures_util::stream::once(bad)).chain(futures_util::stream::pending()).boxed())
+    }
+
+    async fn look_up(&self, request: LookupRequest) -> Result<Option<LookupAnswer<u32>>, SourceError> {
+        let object = match request.key {
+            Some(key) if key.name() == "a" => {
+                self.looked_up.notify_one();
+                sleep_seconds(5.0).await;
+                None
+            }
+            Some(_) => Some(Item::new(Identity::new("x", "u-x2", 13), 99)),
+            None => None,
+        };
+        Ok(Some(LookupAnswer { version: "13".into(), object }))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_quarantined_during_the_lookups_is_not_wrong() {
+    let leaks = Leaks::watch();
+    let goods = SharedInformer::of_decoded_objects(Recreates::default())
+        .transform(|value: &mut u32| if *value == 99 { Err("bad") } else { Ok(()) })
+        .audit_every(HOUR)
+        .on_error(|_| {})
+        .build();
+    goods.start();
+    goods.synced().await.unwrap();
+    while goods.status().audits == 0 {
+        sleep_seconds(1.0).await;
+    }
+    let status = goods.status();
+    assert_eq!((status.quarantined, status.wrong_objects), (1, 0));
+    leaks.stop(&goods).await;
+}
+
+/// Three ghosts; the lookup of one of them always fails.
+struct OneFails;
+
+impl ListWatch<u32> for OneFails {
+    async fn list(&self, request: ListRequest) -> Result<ListStream<u32>, SourceError> {
+        let ghosts = ["g1", "g2", "g3"].map(|name| Item::new(Identity::new(name, name, 3), 1));
+        let ghosts = ghosts.into_iter().filter(|_| !request.needs_only_metadata);
+        Ok(ListPiece::page("10", ghosts.collect::<Vec<_>>()))
+    }
+
+    async fn watch(&self, _: WatchRequest) -> Result<WatchStream<u32>, SourceError> {
+        Ok(futures_util::stream::pending().boxed())
+    }
+
+    async fn look_up(&self, request: LookupRequest) -> Result<Option<LookupAnswer<u32>>, SourceError> {
+        match request.key {
+            Some(key) if key.name() == "g2" => Err(SourceError::other("unreadable")),
+            _ => Ok(Some(LookupAnswer { version: "10".into(), object: None })),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_lookup_does_not_discard_what_other_lookups_confirmed() {
+    let leaks = Leaks::watch();
+    let goods = SharedInformer::of_decoded_objects(OneFails).audit_every(HOUR).on_error(|_| {}).build();
+    goods.start();
+    goods.synced().await.unwrap();
+    sleep_seconds(24.0 * 3600.0).await;
+    assert!(goods.status().wrong_objects > 0);
+    leaks.stop(&goods).await;
+}
+
+/// Ten objects are updated before the audit's list, and deleted while the page arrives.
+#[derive(Default)]
+struct TenDeletes {
+    audited: Arc<Notify>,
+}
+
+impl ListWatch<u32> for TenDeletes {
+    async fn list(&self, request: ListRequest) -> Result<ListStream<u32>, SourceError> {
+        let version = if request.needs_only_metadata { 9 } else { 3 };
+        let item = |n| Item::new(Identity::new(&*format!("d{n}"), &*format!("u-{n}"), version), 1);
+        let page = ListPiece::page("10", (0..10).map(item).collect::<Vec<_>>());
+        if !request.needs_only_metadata {
+            return Ok(page);
+        }
+        self.audited.notify_one();
+        let arrives = async move {
+            sleep_seconds(5.0).await;
+            page
+        };
+        Ok(futures_util::stream::once(arrives).flatten().boxed())
+    }
+
+    async fn watch(&self, _: WatchRequest) -> Result<WatchStream<u32>, SourceError> {
+        let audited = Arc::clone(&self.audited);
+        let deletes = async move {
+            audited.notified().await;
+            futures_util::stream::iter((0..10u64).map(|n| {
+                let item = Item::new(Identity::new(&*format!("d{n}"), &*format!("u-{n}"), 11 + n), 1);
+                Ok(WatchPiece::Event(SourceEvent::Deleted(item)))
+            }))
+        };
+        Ok(futures_util::stream::once(deletes).flatten().chain(futures_util::stream::pending()).boxed())
+    }
+
+    async fn look_up(&self, _: LookupRequest) -> Result<Option<LookupAnswer<u32>>, SourceError> {
+        Ok(Some(LookupAnswer { version: "30".into(), object: None }))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_audit_whose_ten_suspects_are_all_cleared_has_a_result() {
+    let leaks = Leaks::watch();
+    let goods = SharedInformer::of_decoded_objects(TenDeletes::default()).audit_every(HOUR).on_error(|_| {}).build();
+    goods.start();
+    goods.synced().await.unwrap();
+    sleep_seconds(2.0 * 3600.0).await;
+    assert!(goods.status().audits > 0);
+    leaks.stop(&goods).await;
+}
+
+/// The server that an audit reaches was restored.
+#[derive(Default)]
+struct Restored {
+    audited: Arc<Notify>,
+    is_audited: AtomicBool,
+    lists: AtomicU32,
+    /// True if the watch and later lists reach the restored server, too; they then begin late.
+    is_only_server: bool,
+}
+
+impl Restored {
+    fn version(&self) -> &'static str {
+        if self.is_only_server && self.is_audited.load(Ordering::Relaxed) { "5" } else { "10" }
+    }
+}
+
+impl ListWatch<u32> for Restored {
+    async fn list(&self, request: ListRequest) -> Result<ListStream<u32>, SourceError> {
+        let page = |version| ListPiece::page(version, [Item::new(Identity::new("apples", "u-1", 3), 12)]);
+        if request.needs_only_metadata {
+            self.is_audited.store(true, Ordering::Relaxed);
+            self.audited.notify_one();
+            let seconds = if self.is_only_server { 0.0 } else { 3.0 };
+            sleep_seconds(seconds).await;
+            return Ok(page("5"));
+        }
+        if self.lists.fetch_add(1, Ordering::Relaxed) == 1 && !self.is_only_server {
+            sleep_seconds(10.0).await;
+        }
+        Ok(page(self.version()))
+    }
+
+    async fn watch(&self, _: WatchRequest) -> Result<WatchStream<u32>, SourceError> {
+        if self.is_audited.load(Ordering::Relaxed) {
+            sleep_seconds(3.0).await;
+            return Ok(futures_util::stream::pending().boxed());
+        }
+        let audited = Arc::clone(&self.audited);
+        let breaks = async move {
+            audited.notified().await;
+            Err(SourceError::other("broken"))
+        };
+        Ok(futures_util::stream::once(breaks).boxed())
+    }
+
+    async fn look_up(&self, _: LookupRequest) -> Result<Option<LookupAnswer<u32>>, SourceError> {
+        Ok(Some(LookupAnswer { version: self.version().into(), object: None }))
+    }
+}
+
+/// The number of history changes that are reported within five minutes of the first audit.
+async fn reported_changes(source: Restored) -> usize {
+    let errors = Arc::<Mutex<Vec<String>>>::default();
+    let recorded = Arc::clone(&errors);
+    let leaks = Leaks::watch();
+    let goods = SharedInformer::of_decoded_objects(source)
+        .audit_every(HOUR)
+        .on_error(move |error| recorded.lock().push(error.source.to_string()))
+        .build();
+    goods.start();
+    goods.synced().await.unwrap();
+    while goods.status().audits == 0 {
+        sleep_seconds(1.0).await;
+    }
+    sleep_seconds(300.0).await;
+    leaks.stop(&goods).await;
+    errors.lock().iter().filter(|error| error.contains("history has changed")).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_history_change_that_an_audit_and_the_reflector_find_is_reported_once() {
+    assert_eq!(reported_changes(Restored { is_only_server: true, ..Restored::default() }).await, 1);
+}
+
+/// The list that is on its way reaches another server, which has the old history.
+#[tokio::test(start_paused = true)]
+async fn a_history_change_that_an_audit_finds_during_a_list_is_reported_after_it() {
+    assert_eq!(reported_changes(Restored::default()).await, 1);
+}
+
+/// A source that lost the delete of an object. One list of an audit has no version.
+#[derive(Default)]
+struct NoVersionOnce {
+    has_answered: AtomicBool,
+}
+
+impl ListWatch<u32> for NoVersionOnce {
+    async fn list(&self, request: ListRequest) -> Result<ListStream<u32>, SourceError> {
+        let ghost = (!request.needs_only_metadata).then(|| Item::new(Identity::new("ghost", "u-ghost", 3), 1));
+        let is_odd = request.needs_only_metadata && !self.has_answered.swap(true, Ordering::Relaxed);
+        Ok(ListPiece::page(if is_odd { "" } else { "10" }, ghost))
+    }
+
+    async fn watch(&self, _: WatchRequest) -> Result<WatchStream<u32>, SourceError> {
+        Ok(futures_util::stream::pending().boxed())
+    }
+
+    async fn look_up(&self, _: LookupRequest) -> Result<Option<LookupAnswer<u32>>, SourceError> {
+        Ok(Some(LookupAnswer { version: "10".into(), object: None }))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_audit_whose_list_has_no_version_is_repeated() {
+    let leaks = Leaks::watch();
+    let goods = SharedInformer::of_decoded_objects(NoVersionOnce::default()).audit_every(HOUR).on_error(|_| {}).build();
+    goods.start();
+    goods.synced().await.unwrap();
+    sleep_seconds(1.3 * 3600.0).await;
+    assert!(goods.status().wrong_objects > 0);
+    leaks.stop(&goods).await;
 }

@@ -1,6 +1,6 @@
 //! Kinds that are known at run time.
 
-use informant::{Lazy, SharedInformerFactory, factory::DiscoveryError};
+use informant::{Lazy, SharedInformerFactory, error::RequestError};
 use informant_apiserver::{Fault, Kind, On, Verb};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
@@ -137,7 +137,7 @@ async fn a_kind_that_the_server_does_not_have_is_not_discovered() {
 
     for (group, kind) in [("example.com", "Gadget"), ("example.org", "Widget"), ("", "Widget")] {
         let error = factory.discover::<DynamicObject>(group, kind).await.unwrap_err();
-        assert!(matches!(error, DiscoveryError::UnknownKind { .. }), "{error:?}");
+        assert!(matches!(error, RequestError::UnknownKind { .. }), "{error:?}");
         let hint = r#"check that it is installed, and its spelling (such as "Pod", not "pods")"#;
         let expected = format!("the server has no kind {kind:?} in group {group:?}; {hint}");
         assert_eq!(error.to_string(), expected);
@@ -145,5 +145,5 @@ async fn a_kind_that_the_server_does_not_have_is_not_discovered() {
 
     server.inject(On::verbs([Verb::Discover]), Fault::status(403));
     let error = factory.discover::<DynamicObject>("example.com", "Widget").await.unwrap_err();
-    assert!(matches!(error, DiscoveryError::Failed { .. }), "{error:?}");
+    assert!(matches!(error, RequestError::Discovery { .. }), "{error:?}");
 }

@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use informant::{
-    SharedInformerFactory,
-    informer::{Problem, SyncError, SyncErrors},
-};
+use informant::{SharedInformerFactory, error::SyncError, informer::Problem};
 use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kube::{Client, Config};
@@ -39,7 +36,7 @@ async fn synced_of_a_factory_that_fails_fast_reports_a_missing_permission_within
 
     let error = factory.synced().await.unwrap_err();
     assert!(answered.elapsed() < SECOND, "{:?}", answered.elapsed());
-    assert_eq!((error.informers, error.errors.len()), (2, 1));
+    assert!(matches!(&error, SyncError::Several { informers: 2, errors } if errors.len() == 1), "{error}");
     let message = error.to_string();
     assert!(message.starts_with("1 of 2 informers is not synced: informer configmaps cannot sync"), "{message}");
     assert!(message.contains("grant the client's user `list` and `watch` on it"), "{message}");
@@ -73,7 +70,7 @@ async fn a_factory_that_keeps_trying_reports_the_error_while_it_waits() {
     factory.start();
 
     let error = factory.synced_within(SECOND * 2).await.unwrap_err();
-    assert!(matches!(&error.errors[..], [SyncError::TimedOut { reason: Some(_), .. }]), "{error:?}");
+    assert!(matches!(error.errors(), [SyncError::TimedOut { reason: Some(_), .. }]), "{error:?}");
     assert!(
         error
             .to_string()
@@ -112,13 +109,13 @@ async fn the_sync_error_of_a_factory_names_all_failed_informers_with_their_reaso
     factory.informer::<ConfigMap>();
     factory.informer::<Node>();
     factory.informer::<Secret>();
-    factory.request::<ConfigMap>().with_labels("not a selector").informer().unwrap();
+    factory.request::<ConfigMap>().with_fields("no.such.field=1").informer().unwrap();
     factory.dynamic(&widget_resource());
     factory.start();
 
     let error = factory.synced().await.unwrap_err();
-    let failed: Vec<_> = error.errors.iter().map(|error| error.informer().to_string()).collect();
-    assert_eq!(failed, ["configmaps with not a selector", "nodes", "secrets", "widgets.example.com"]);
+    let failed: Vec<_> = error.errors().iter().map(|error| error.informer().unwrap().to_string()).collect();
+    assert_eq!(failed, ["configmaps where no.such.field=1", "nodes", "secrets", "widgets.example.com"]);
     let message = error.to_string();
     assert!(message.starts_with("4 of 5 informers are not synced: "), "{message}");
     for advice in [
@@ -146,9 +143,9 @@ async fn one_sync_error_contains_failures_that_happen_shortly_after_each_other()
     factory.informer::<Node>();
     factory.informer::<Secret>();
     factory.start();
-    let failed = |error: &SyncErrors| {
-        assert!(error.errors.iter().all(|error| matches!(error, SyncError::Permanent { .. })), "{error}");
-        error.errors.iter().map(|error| error.informer().to_string()).collect::<Vec<_>>()
+    let failed = |error: &SyncError| {
+        assert!(error.errors().iter().all(|error| matches!(error, SyncError::Permanent { .. })), "{error}");
+        error.errors().iter().map(|error| error.informer().unwrap().to_string()).collect::<Vec<_>>()
     };
 
     let (hasty, patient) = (factory.synced_within(SECOND / 50), factory.synced());
@@ -209,7 +206,7 @@ async fn an_unknown_kind_is_named_in_the_error_and_syncs_when_it_is_installed() 
     let leaks = Leaks::watch();
     let informer = factory.dynamic(&widget_resource());
     let probe = Probe::new();
-    informer.add_handler(probe.handler()).unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap();
     factory.start();
 
     let error = factory.synced().await.unwrap_err().to_string();
@@ -238,7 +235,7 @@ async fn deleting_a_kind_deletes_its_objects_and_installing_it_again_adds_them()
     let leaks = Leaks::watch();
     let informer = factory.dynamic(&widget_resource());
     let probe = Probe::new();
-    informer.add_handler(probe.handler()).unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap();
     factory.start();
     probe.until("synced").await;
     assert!(factory.problems().is_empty());
@@ -318,5 +315,32 @@ async fn problems_describe_the_state_of_each_informer() {
         "informer configmaps has stopped",
         "its own status shows that it has stopped"
     );
+    stop_factory(&factory, &leaks).await;
+}
+
+/// The others take 30 s to sync.
+#[tokio::test(start_paused = true)]
+async fn settled_waits_for_all_informers_that_can_sync_and_names_those_that_cannot() {
+    let _logs = Logs::capture();
+    let server = server(&["shop/a", "bank/b", "home/c"]);
+    let denied = server.inject(On::any().in_namespace("bank"), Fault::forbidden());
+    server.inject(On::list().in_namespace("home"), Fault::Delay(30 * SECOND));
+    let factory = SharedInformerFactory::builder(client(&server)).without_streaming().build();
+    let leaks = Leaks::watch();
+    let configs = factory.request::<ConfigMap>().in_namespaces(["shop", "bank", "home"]).view().unwrap();
+    factory.start();
+    let begun = Instant::now();
+
+    let error = configs.settled().await.unwrap_err();
+
+    assert_eq!((begun.elapsed().as_secs(), configs.len()), (30, 2));
+    let SyncError::Several { informers: 3, errors } = &error else { panic!("{error:?}") };
+    let names: Vec<_> = errors.iter().map(|error| error.informer().unwrap().to_string()).collect();
+    assert_eq!(names, ["configmaps in bank"]);
+    assert_eq!(factory.settled().await.unwrap_err().to_string(), error.to_string());
+
+    server.remove_fault(denied);
+    factory.synced().await.unwrap();
+    assert_eq!((configs.settled().await.is_ok(), configs.len()), (true, 3));
     stop_factory(&factory, &leaks).await;
 }

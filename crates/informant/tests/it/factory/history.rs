@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use informant::{SharedInformer, SharedInformerFactory, informer::WaitError};
+use informant::{SharedInformer, SharedInformerFactory, error::WaitError};
 use informant_apiserver::{ApiServer, Backup, Fault, FaultId, On, Verb};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use parking_lot::Mutex;

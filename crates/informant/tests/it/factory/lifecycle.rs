@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::{FutureExt, future::join_all};
 use informant::{
-    Handler, Lazy, SharedInformerFactory,
-    informer::{AddHandlerError, InformerState, StopError, SyncError},
-    subscribers::NotSynced,
+    Lazy, SharedInformerFactory,
+    error::{RequestError, StopError, SyncError},
+    informer::{InformerState, Problem},
 };
 use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
@@ -70,8 +70,8 @@ async fn synced_of_a_factory_waits_for_the_informers_that_run_when_it_is_called(
     assert!(configs.is_synced());
 
     let error = factory.synced_within(SECOND).await.unwrap_err();
-    assert_eq!((error.informers, error.errors.len()), (2, 1));
-    assert!(matches!(&error.errors[0], SyncError::TimedOut { informer, .. } if &**informer == "nodes"), "{error}");
+    assert!(matches!(&error, SyncError::Several { informers: 2, errors } if errors.len() == 1), "{error}");
+    assert!(matches!(&error.errors()[0], SyncError::TimedOut { informer, .. } if &**informer == "nodes"), "{error}");
     stop_factory(&factory, &leaks).await;
 }
 
@@ -84,12 +84,12 @@ async fn stop_of_a_factory_cancels_waits_and_refuses_restarts() {
     let leaks = Leaks::watch();
     let (configs, never_started) = (factory.informer::<ConfigMap>(), Arc::new(()));
     let probe = Probe::new();
-    configs.add_handler(probe.handler()).unwrap();
+    configs.subscribe().handler(probe.handler()).unwrap();
     factory.start();
     factory.synced().await.unwrap();
     let held = Arc::clone(&never_started);
     let unstarted = factory.informer::<Node>();
-    unstarted.add_handler(Handler::<Node>::new().on_synced(move || drop(Arc::clone(&held)))).unwrap();
+    unstarted.subscribe().on_synced(move || drop(Arc::clone(&held))).register().unwrap();
 
     factory.stop().await.unwrap();
     leaks.check();
@@ -103,12 +103,18 @@ async fn stop_of_a_factory_cancels_waits_and_refuses_restarts() {
     assert!(logs.take().contains("the factory was stopped; no informer is started"));
     let late = factory.informer::<ConfigMap>();
     assert!(!late.start());
-    assert!(matches!(late.add_handler(probe.handler()), Err(AddHandlerError::Stopped { .. })));
+    assert!(matches!(late.subscribe().handler(probe.handler()), Err(RequestError::Stopped { .. })));
     assert!(matches!(late.synced().await, Err(SyncError::Stopped { .. })));
     assert_eq!(cached(&configs).len(), 1, "the cache can still be read");
-    assert!(factory.status().is_empty());
+    let status: Vec<_> = factory.status().iter().map(|status| (status.name.to_string(), status.state)).collect();
+    assert_eq!(
+        status,
+        [("configmaps".to_owned(), InformerState::Stopped), ("nodes".to_owned(), InformerState::Stopped)]
+    );
+    assert!(factory.problems().iter().all(|problem| matches!(problem, Problem::Stopped { .. })));
     let error = factory.synced().await.unwrap_err();
-    assert!(error.is_stopped && factory.synced_within(SECOND).await.unwrap_err().is_stopped);
+    assert!(matches!(error, SyncError::FactoryStopped));
+    assert!(matches!(factory.synced_within(SECOND).await, Err(SyncError::FactoryStopped)));
     assert_eq!(error.to_string(), "the factory has stopped, so its informers will not sync; create a new factory");
 }
 
@@ -144,7 +150,7 @@ async fn stop_waits_for_running_callbacks_and_names_those_that_do_not_return() {
 
     let error = factory.stop_within(SECOND / 10).await.unwrap_err();
     assert_eq!(nodes.state(), InformerState::Stopped, "other informers do not wait for it");
-    let [StopError::StillRunning { informer, handlers, .. }] = &error.errors[..] else { panic!("{error}") };
+    let [StopError::StillRunning { informer, callbacks: handlers, .. }] = error.errors() else { panic!("{error}") };
     assert_eq!((&**informer, &*handlers[0]), ("configmaps", "stuck"));
     assert!(error.to_string().contains("callbacks of stuck have not returned"), "{error}");
 
@@ -162,16 +168,20 @@ async fn stop_of_a_factory_inside_a_callback_is_an_error_not_a_deadlock() {
     let (configs, nodes) = (factory.informer::<ConfigMap>(), factory.informer::<Node>());
     let outcome = Arc::new(Mutex::new(None));
     let (asked, recorded) = (factory.clone(), Arc::clone(&outcome));
-    let handler = Handler::<ConfigMap>::new().on_add(move |_, _| {
-        let mut stopping = Box::pin(asked.stop());
-        *recorded.lock().unwrap() = stopping.as_mut().now_or_never();
-    });
-    configs.add_handler(handler).unwrap();
+    configs
+        .subscribe()
+        .on_add(move |_, _| {
+            let mut stopping = Box::pin(asked.stop());
+            *recorded.lock().unwrap() = stopping.as_mut().now_or_never();
+        })
+        .register()
+        .unwrap();
     factory.start();
 
     wait_until(|| configs.state() == InformerState::Stopped && nodes.state() == InformerState::Stopped).await;
     let outcome = outcome.lock().unwrap().take().expect("at once");
-    assert_eq!(outcome.unwrap_err().errors, [StopError::InsideCallback { informer: "configmaps".into() }]);
+    let inside = StopError::InsideCallback { informer: "configmaps".into(), handler: None };
+    assert_eq!(outcome.unwrap_err().errors(), [inside]);
     factory.stop().await.unwrap();
     leaks.check();
 }
@@ -184,8 +194,8 @@ async fn one_informer_can_be_stopped_and_the_next_request_returns_a_new_one() {
     let leaks = Leaks::watch();
     let (configs, nodes) = (factory.informer::<ConfigMap>(), factory.informer::<Node>());
     let probe = Probe::new();
-    let registration = configs.add_handler(probe.handler()).unwrap();
-    let mut stream = configs.stream().unwrap();
+    let registration = configs.subscribe().handler(probe.handler()).unwrap();
+    let mut stream = configs.subscribe().stream().unwrap();
     factory.start();
     factory.synced().await.unwrap();
     registration.synced().await.unwrap();
@@ -224,13 +234,13 @@ async fn a_handler_whose_informer_stops_before_the_delivery_of_the_initial_list_
     let leaks = Leaks::watch();
     let nodes = factory.informer::<Node>();
     let probe = Probe::new();
-    let registration = nodes.add_handler(probe.handler()).unwrap();
+    let registration = nodes.subscribe().handler(probe.handler()).unwrap();
     factory.start();
     wait_until_idle().await;
 
     nodes.stop().await.unwrap();
 
-    assert!(matches!(registration.synced().await, Err(NotSynced::Stopped { .. })));
+    assert!(matches!(registration.synced().await, Err(SyncError::Stopped { .. })));
     factory.synced().await.expect("the factory does not wait for an informer that was stopped on purpose");
     stop_factory(&factory, &leaks).await;
 }
@@ -298,14 +308,12 @@ fn callbacks_of_two_informers_that_stop_their_factory_at_once_both_get_an_error(
                 move || {
                     both.wait();
                     let outcome = handle.block_on(factory.stop());
-                    outcomes.lock().unwrap().push(outcome.unwrap_err().errors.len());
+                    outcomes.lock().unwrap().push(outcome.unwrap_err().errors().len());
                 }
             };
             let (of_configs, of_nodes) = (stop_factory(), stop_factory());
-            let configs = Handler::<ConfigMap>::new().on_add(move |_, _| of_configs());
-            factory.informer::<ConfigMap>().subscribe().blocking_handler(configs).unwrap();
-            let nodes = Handler::<Node>::new().on_add(move |_, _| of_nodes());
-            factory.informer::<Node>().subscribe().blocking_handler(nodes).unwrap();
+            factory.informer::<ConfigMap>().subscribe().on_add(move |_, _| of_configs()).register_blocking().unwrap();
+            factory.informer::<Node>().subscribe().on_add(move |_, _| of_nodes()).register_blocking().unwrap();
             factory.start();
 
             wait_until(|| outcomes.lock().unwrap().len() == 2).await;
@@ -360,7 +368,7 @@ async fn stop_of_a_factory_waits_for_an_informer_that_was_replaced() {
     let fresh = factory.informer::<ConfigMap>();
     assert!(!is_same(&configs, &fresh));
     let error = factory.stop_within(SECOND / 10).await.unwrap_err();
-    assert_eq!(error.errors.len(), 1, "{error}");
+    assert_eq!(error.errors().len(), 1, "{error}");
 
     drop(gate);
     factory.stop().await.unwrap();
@@ -412,7 +420,7 @@ async fn a_function_may_return_an_informer_without_its_factory() {
 
     let configs = synced_configs(client.clone()).await;
     let probe = Probe::new();
-    configs.add_handler(probe.handler()).unwrap();
+    configs.subscribe().handler(probe.handler()).unwrap();
     server.delete("configmaps", "shop/a").unwrap();
 
     wait_until(|| configs.lister().is_empty()).await;
@@ -450,7 +458,7 @@ async fn an_informer_that_was_not_started_can_be_started_after_its_factory_was_d
     let factory = SharedInformerFactory::new(client.clone());
     let configs = factory.informer::<ConfigMap>();
     let probe = Probe::new();
-    let registration = configs.add_handler(probe.handler()).unwrap();
+    let registration = configs.subscribe().handler(probe.handler()).unwrap();
     drop(factory.informer::<Node>());
     drop(factory);
     assert_eq!(configs.state(), InformerState::New);
@@ -473,8 +481,8 @@ async fn an_informer_that_stops_because_all_handles_were_dropped_logs_it() {
     let factory = SharedInformerFactory::new(client.clone());
     let configs = factory.informer::<ConfigMap>();
     let probe = Probe::new();
-    let (lister, registration) = (configs.lister(), configs.add_handler(probe.handler()).unwrap());
-    let mut stream = configs.stream().unwrap();
+    let (lister, registration) = (configs.lister(), configs.subscribe().handler(probe.handler()).unwrap());
+    let mut stream = configs.subscribe().stream().unwrap();
     factory.start();
     registration.synced().await.unwrap();
     drop(configs);
@@ -515,7 +523,7 @@ fn informers_that_start_and_stop_a_thousand_times_leak_no_task_and_no_memory() {
             for _ in 0..times {
                 let (configs, nodes) = (factory.informer::<Lazy<ConfigMap>>(), factory.informer::<Node>());
                 let probe = Probe::new();
-                configs.add_handler(probe.handler()).unwrap();
+                configs.subscribe().handler(probe.handler()).unwrap();
                 assert_eq!(factory.start(), 2);
                 factory.synced().await.unwrap();
                 assert_eq!(configs.lister().len(), 1);

@@ -272,3 +272,75 @@ async fn sources_that_name_no_storage_share_no_history() {
         informer.stop().await.unwrap();
     }
 }
+
+/// One of the two kinds retries for both, and is then refused by itself.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_refused_does_not_keep_others_from_retrying_soon_in_the_next_outage() {
+    for denied in ["configmaps", "secrets"] {
+        let world = World::new(ApiServer::new()).await;
+        let healthy = if denied == "secrets" { "configmaps" } else { "secrets" };
+        let outage = world.server.inject(On::any(), Fault::status(503));
+        world.server.cut_all_watches();
+        sleep_seconds(10.0).await;
+        world.server.inject(On::any().of(denied), Fault::forbidden());
+        world.server.remove_fault(outage);
+        sleep_seconds(60.0).await;
+
+        let outage = world.server.inject(On::any().of(healthy), Fault::status(503));
+        world.server.cut_watches(healthy);
+        sleep_seconds(55.0).await;
+        let probes = world.server.requests_for(healthy).len();
+        sleep_seconds(5.0).await;
+        assert!(
+            world.server.requests_for(healthy).len() >= probes + 2,
+            "{healthy} retries every two seconds or more often"
+        );
+        world.server.remove_fault(outage);
+        world.factory.stop().await.unwrap();
+    }
+}
+
+/// A Kubernetes source whose lists begin after 90 s, except for the first one.
+struct BeginsLate {
+    source: KubeSource,
+    lists: AtomicUsize,
+}
+
+impl ListWatch<ConfigMap> for BeginsLate {
+    async fn list(&self, request: ListRequest) -> Result<ListStream<ConfigMap>, SourceError> {
+        if self.lists.fetch_add(1, Ordering::Relaxed) > 0 {
+            sleep_seconds(90.0).await;
+        }
+        self.source.list(request).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Result<WatchStream<ConfigMap>, SourceError> {
+        self.source.watch(request).await
+    }
+
+    async fn look_up(&self, request: LookupRequest) -> Result<Option<LookupAnswer<ConfigMap>>, SourceError> {
+        self.source.look_up(request).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_begins_after_the_time_limit_has_twice_the_time_although_other_requests_are_answered() {
+    let server = ApiServer::new();
+    server.put("configmaps", config("shop/a")).unwrap();
+    let source = KubeSource::of_kind::<ConfigMap>(client(&server));
+    let source = BeginsLate { source, lists: AtomicUsize::new(0) };
+    let informer = SharedInformer::<ConfigMap>::builder(source).on_error(|_| {}).build();
+    informer.start();
+    informer.synced().await.unwrap();
+
+    server.put("configmaps", config("shop/b")).unwrap();
+    sleep_seconds(1.0).await;
+    server.inject(On::watch().times(1), Fault::status(410));
+    server.cut_all_watches();
+    server.compact();
+    server.put("configmaps", config("shop/c")).unwrap();
+    sleep_seconds(300.0).await;
+
+    assert_eq!((informer.lister().len(), informer.status().source.lists), (3, 2));
+    informer.stop().await.unwrap();
+}

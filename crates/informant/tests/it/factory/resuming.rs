@@ -11,18 +11,19 @@ use std::{
 use informant::{
     SharedInformer, SharedInformerFactory,
     listwatch::{
-        Item, KubeSource, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, SourceError, WatchRequest,
-        WatchStream,
+        Item, KubeSource, ListRequest, ListStream, ListWatch, ListWatchError, LookupAnswer, LookupRequest, SourceError,
+        WatchRequest, WatchStream,
     },
 };
 use informant_apiserver::{ApiServer, Fault, On};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use parking_lot::Mutex;
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::support::{
     reflector::sleep_seconds,
-    servers::{Probe, client, config, keys},
+    servers::{Probe, client, config, keys, wait_until},
 };
 
 /// All connections break, and no new one is accepted for this long.
@@ -116,7 +117,7 @@ async fn after_an_outage_no_handler_is_called_for_objects_that_were_deleted_befo
     server.delete("configmaps", "shop/ghost").unwrap();
     let informer = SharedInformer::<ConfigMap>::builder(KubeSource::of_kind::<ConfigMap>(client(&server))).build();
     let probe = Probe::new();
-    let _handle = informer.add_handler(probe.handler());
+    let _handle = informer.subscribe().handler(probe.handler());
     informer.start();
     informer.synced().await.unwrap();
     server.wait_for_watches("configmaps", 1).await;
@@ -140,7 +141,7 @@ async fn after_an_outage_an_object_that_a_relist_removed_is_not_added_again() {
     server.put("configmaps", config("shop/b")).unwrap();
     let informer = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client(&server)));
     let probe = Probe::new();
-    let _handle = informer.add_handler(probe.handler());
+    let _handle = informer.subscribe().handler(probe.handler());
     informer.start();
     informer.synced().await.unwrap();
     server.wait_for_watches("configmaps", 1).await;
@@ -283,7 +284,7 @@ async fn a_connection_that_breaks_again_just_after_an_outage_is_made_again_withi
 
     server.cut_all_watches();
     server.put("configmaps", config("shop/b")).unwrap();
-    let begun = tokio::time::Instant::now();
+    let begun = Instant::now();
     while informer.lister().len() < 2 {
         sleep_seconds(0.1).await;
     }
@@ -336,7 +337,7 @@ async fn a_server_without_lookups_is_watched_again_within_five_seconds() {
     outage(&server, 3.0).await;
     server.inject(On::list().of("configmaps"), Fault::status(400));
     server.put("configmaps", config("shop/b")).unwrap();
-    let begun = tokio::time::Instant::now();
+    let begun = Instant::now();
     while informer.lister().len() < 2 {
         sleep_seconds(0.1).await;
     }
@@ -383,7 +384,7 @@ async fn a_short_outage_of_an_empty_kind_is_not_reported() {
     let server = ApiServer::new();
     let errors = Arc::<Mutex<Vec<String>>>::default();
     let recorded = Arc::clone(&errors);
-    let callback = move |error: &informant::listwatch::ListWatchError| recorded.lock().push(error.source.to_string());
+    let callback = move |error: &ListWatchError| recorded.lock().push(error.source.to_string());
     let factory = SharedInformerFactory::builder(client(&server))
         .on_error(callback)
         .configure::<ConfigMap>(|builder| {
@@ -425,4 +426,93 @@ async fn after_an_outage_an_idle_watch_without_bookmarks_is_not_opened_again_eve
     let after = server.requests().len();
     assert!(after <= before + 20, "{after} requests in an hour; {before} in the hour before the outage");
     informer.stop().await.unwrap();
+}
+
+/// Lookups of secrets, which have the newest event, hang. Returns how long the config maps, whose watch breaks a second later, are not up to date.
+async fn behind_a_kind_that_hangs(its_watches_hang: bool) -> Duration {
+    let server = ApiServer::new();
+    let factory = SharedInformerFactory::builder(client(&server)).without_streaming().build();
+    let (configs, secrets) = (factory.informer::<ConfigMap>(), factory.informer::<Secret>());
+    factory.start();
+    factory.synced().await.unwrap();
+    for kind in ["configmaps", "secrets"] {
+        server.wait_for_watches(kind, 1).await;
+        ["shop/a", "shop/b"].iter().for_each(|key| drop(server.put(kind, config(key)).unwrap()));
+    }
+    sleep_seconds(2.0).await;
+    server.inject(On::list().of("secrets"), Fault::Hang);
+    if its_watches_hang {
+        server.inject(On::watch().of("secrets"), Fault::Hang);
+    }
+    server.cut_watches("secrets");
+    sleep_seconds(1.0).await;
+    server.cut_watches("configmaps");
+    sleep_seconds(0.1).await;
+    server.put("configmaps", config("shop/c")).unwrap();
+    let begun = Instant::now();
+    wait_until(|| keys(&configs).len() == 3).await;
+    let elapsed = begun.elapsed();
+    drop(secrets);
+    factory.stop().await.unwrap();
+    elapsed
+}
+
+/// P8
+#[tokio::test(start_paused = true)]
+async fn a_kind_whose_lookups_hang_delays_another_by_five_seconds_at_most() {
+    for its_watches_hang in [false, true] {
+        let elapsed = behind_a_kind_that_hangs(its_watches_hang).await;
+        assert!(elapsed < Duration::from_secs(6), "{elapsed:?} {its_watches_hang}");
+    }
+}
+
+/// Without the proof of another kind, they would have to be listed.
+#[tokio::test(start_paused = true)]
+async fn kinds_without_events_resume_also_if_lookups_are_slow_or_fail_at_first() {
+    for (fault, seconds) in [(Fault::Delay(Duration::from_secs(3)), 60.0), (Fault::status(503), 4.0)] {
+        let server = ApiServer::new();
+        let factory = SharedInformerFactory::builder(client(&server)).without_streaming().on_error(|_| {}).build();
+        let (configs, secrets) = (factory.informer::<ConfigMap>(), factory.informer::<Secret>());
+        let (pods, services) = (factory.informer::<Pod>(), factory.informer::<Service>());
+        factory.start();
+        factory.synced().await.unwrap();
+        server.wait_for_watches("configmaps", 1).await;
+        ["shop/a", "shop/b"].iter().for_each(|key| drop(server.put("configmaps", config(key)).unwrap()));
+
+        let slow = server.inject(On::list(), fault.clone());
+        outage(&server, 5.0).await;
+        sleep_seconds(seconds).await;
+        server.remove_fault(slow);
+        sleep_seconds(60.0).await;
+
+        let lists = |status: informant::informer::InformerStatus| status.source.lists;
+        let lists = [configs.status(), secrets.status(), pods.status(), services.status()].map(lists);
+        assert_eq!(lists, [1; 4], "{fault:?}");
+        factory.stop().await.unwrap();
+    }
+}
+
+/// P8
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_hangs_does_not_make_others_list_again_or_report_a_silent_server() {
+    let server = ApiServer::new();
+    let reports = Arc::<Mutex<Vec<String>>>::default();
+    let reported = Arc::clone(&reports);
+    let on_error = move |error: &ListWatchError| reported.lock().push(error.to_string());
+    let factory = SharedInformerFactory::builder(client(&server)).without_streaming().on_error(on_error).build();
+    let (configs, secrets) = (factory.informer::<ConfigMap>(), factory.informer::<Secret>());
+    let pods = factory.informer::<Pod>();
+    factory.start();
+    factory.synced().await.unwrap();
+    server.wait_for_watches("secrets", 1).await;
+
+    server.inject(On::any().of("secrets"), Fault::Hang);
+    server.cut_watches("secrets");
+    sleep_seconds(3600.0).await;
+
+    assert_eq!((configs.status().source.lists, pods.status().source.lists), (1, 1));
+    assert!(reports.lock().iter().all(|report| report.contains("secrets")), "{:?}", reports.lock());
+    assert_eq!(factory.problems().iter().map(|problem| &**problem.informer()).collect::<Vec<_>>(), ["secrets"]);
+    drop(secrets);
+    factory.stop().await.unwrap();
 }

@@ -48,10 +48,10 @@ async fn the_resync_period_of_a_kind_overrides_that_of_the_factory() {
     let leaks = Leaks::watch();
     let _logs = Logs::capture();
     let probe = Probe::new();
-    let configs = factory.informer::<ConfigMap>().add_handler(probe.handler()).unwrap();
+    let configs = factory.informer::<ConfigMap>().subscribe().handler(probe.handler()).unwrap();
     let (nodes_probe, lazy_probe) = (Probe::new(), Probe::new());
-    let nodes = factory.informer::<Node>().add_handler(nodes_probe.handler()).unwrap();
-    let lazy = factory.informer::<Lazy<ConfigMap>>().add_handler(lazy_probe.handler()).unwrap();
+    let nodes = factory.informer::<Node>().subscribe().handler(nodes_probe.handler()).unwrap();
+    let lazy = factory.informer::<Lazy<ConfigMap>>().subscribe().handler(lazy_probe.handler()).unwrap();
 
     assert_eq!(configs.resync_period(), Some(SECOND * 60));
     assert_eq!(nodes.resync_period(), Some(SECOND * 5));

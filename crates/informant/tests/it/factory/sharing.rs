@@ -184,7 +184,7 @@ async fn informers_have_the_namespace_index() {
     factory.start();
     factory.synced().await.unwrap();
 
-    let in_shop = configs.lister().by_index(NAMESPACE_INDEX, "shop").unwrap();
+    let in_shop = configs.lister().index(NAMESPACE_INDEX).unwrap().get("shop");
 
     assert_eq!(in_shop.len(), 1);
     stop_factory(&factory, &leaks).await;

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use informant::{Cached, Registration, SharedInformerFactory, View, subscribers::NotCaughtUp};
+use informant::{Cached, Registration, SharedInformerFactory, View, error::WaitError};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::{
     sync::Semaphore,
@@ -119,7 +119,7 @@ async fn a_handler_of_a_view_has_caught_up_when_it_has_received_the_events_of_al
     let server = three_namespaces();
     let (factory, view, leaks) = two_namespaces(&server).await;
     let probe = Probe::new();
-    let registration = view.add_handler(probe.handler()).unwrap();
+    let registration = view.subscribe().handler(probe.handler()).unwrap();
     server.put("configmaps", config("shop/new")).unwrap();
     let written = server.put("configmaps", config("bank/new")).unwrap();
     let version = written["metadata"]["resourceVersion"].as_str().unwrap().into();
@@ -147,7 +147,7 @@ async fn a_version_cannot_be_awaited_for_several_clusters() {
 
     let error = registration.caught_up_to(&"1".into()).await.unwrap_err();
 
-    assert!(matches!(error, NotCaughtUp::SeveralClusters { .. }));
+    assert!(matches!(error, WaitError::SeveralClusters { .. }));
     assert!(error.to_string().ends_with("register printer with the view of that cluster"), "{error}");
     for (_, factory) in &clusters {
         factory.stop().await.unwrap();

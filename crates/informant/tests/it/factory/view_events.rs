@@ -1,6 +1,6 @@
 //! One closure for all events of a view, and waits on a view's registration.
 
-use informant::{Event, SharedInformerFactory, View, informer::WaitError, subscribers::NotCaughtUp};
+use informant::{Event, SharedInformerFactory, View, error::WaitError};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::mpsc;
 
@@ -74,7 +74,7 @@ async fn a_handler_of_several_clusters_catches_up_with_their_caches() {
 
     registration.remove();
     let error = registration.caught_up().await.unwrap_err();
-    assert!(matches!(error, NotCaughtUp::Removed { .. }), "{error}");
+    assert!(matches!(error, WaitError::Removed { .. }), "{error}");
     received.close();
     for factory in &factories {
         factory.stop().await.unwrap();
@@ -86,7 +86,7 @@ async fn a_handler_of_several_clusters_catches_up_with_their_caches() {
 async fn a_view_waits_for_a_condition_of_an_object_of_one_member() {
     let server = three_namespaces();
     let (factory, view, leaks) = two_namespaces(&server).await;
-    let mut events = view.stream().unwrap();
+    let mut events = view.subscribe().stream().unwrap();
     for _ in 0..3 {
         assert!(matches!(events.next().await, Some(Event::Added { .. })));
     }

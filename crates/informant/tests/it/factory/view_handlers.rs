@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use futures_util::FutureExt;
-use informant::{Event, Handler, Registration, SharedInformerFactory};
+use informant::{Event, Registration, SharedInformerFactory};
 use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::Instant;
@@ -63,14 +63,17 @@ async fn resyncs_do_not_pile_up_for_a_slow_handler_or_stream_of_a_view() {
     let factory = SharedInformerFactory::builder(client(&server)).resync_every(SECOND).build();
     let leaks = Leaks::watch();
     let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
-    let mut stream = view.stream().unwrap();
+    let mut stream = view.subscribe().stream().unwrap();
     let (open, gate) = mpsc::channel::<()>();
     let gate = Mutex::new(gate);
-    let stuck = Handler::<ConfigMap>::new().on_add(move |_, _| {
-        // An error means that the test has dropped the sender.
-        let _ = gate.lock().unwrap().recv();
-    });
-    let stuck = view.subscribe().blocking_handler(stuck).unwrap();
+    let stuck = view
+        .subscribe()
+        .on_add(move |_, _| {
+            // An error means that the test has dropped the sender.
+            let _ = gate.lock().unwrap().recv();
+        })
+        .register_blocking()
+        .unwrap();
     factory.start();
     view.synced().await.unwrap();
     tokio::time::sleep(SECOND * 100).await;
@@ -103,13 +106,16 @@ fn a_handler_of_a_view_is_called_by_one_member_at_a_time() {
             let (inside, calls, most) =
                 (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
             let (counted, seen) = (Arc::clone(&calls), Arc::clone(&most));
-            let handler = Handler::<ConfigMap>::new().on_add(move |_, _| {
-                seen.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                std::thread::yield_now();
-                counted.fetch_add(1, Ordering::SeqCst);
-                inside.fetch_sub(1, Ordering::SeqCst);
-            });
-            let registration = view.subscribe().blocking_handler(handler).unwrap();
+            let registration = view
+                .subscribe()
+                .on_add(move |_, _| {
+                    seen.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    std::thread::yield_now();
+                    counted.fetch_add(1, Ordering::SeqCst);
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                })
+                .register_blocking()
+                .unwrap();
             factory.start();
             registration.synced().await.unwrap();
 
@@ -133,11 +139,13 @@ fn a_slow_handler_of_a_view_blocks_no_other_task() {
             let (open, gate) = mpsc::channel::<()>();
             let (gate, calls) = (Mutex::new(gate), Arc::new(AtomicUsize::new(0)));
             let counted = Arc::clone(&calls);
-            let handler = Handler::<ConfigMap>::new().on_add(move |_, _| {
-                counted.fetch_add(1, Ordering::SeqCst);
-                let _ = gate.lock().unwrap().recv();
-            });
-            view.add_handler(handler).unwrap();
+            view.subscribe()
+                .on_add(move |_, _| {
+                    counted.fetch_add(1, Ordering::SeqCst);
+                    let _ = gate.lock().unwrap().recv();
+                })
+                .register()
+                .unwrap();
             factory.start();
             wait_until(|| calls.load(Ordering::SeqCst) == 1 && view.is_synced()).await;
 
@@ -166,19 +174,27 @@ fn a_callback_of_a_view_may_stop_another_member_but_not_wait_for_itself() {
             let (runtime, asked) = (tokio::runtime::Handle::current(), Arc::clone(&registration));
             let (stopping, outcomes) = (view.clone(), Arc::new(Mutex::new(Vec::new())));
             let received = Arc::clone(&outcomes);
-            let handler = Handler::<ConfigMap>::new().on_add(move |config, _| {
-                // Waits while the other member has an event to deliver.
-                if config.key().as_str() != "bank/a" {
-                    return;
-                }
-                let registration = asked.lock().unwrap().clone().unwrap();
-                let in_shop = stopping.informers().nth(1).unwrap();
-                let outcome = runtime.block_on(async {
-                    (in_shop.stop().await.is_ok(), registration.stop().await.is_err(), stopping.stop().await.is_err())
-                });
-                received.lock().unwrap().push(outcome);
-            });
-            *registration.lock().unwrap() = Some(view.subscribe().blocking_handler(handler).unwrap());
+            *registration.lock().unwrap() = Some(
+                view.subscribe()
+                    .on_add(move |config, _| {
+                        // Waits while the other member has an event to deliver.
+                        if config.key().as_str() != "bank/a" {
+                            return;
+                        }
+                        let registration = asked.lock().unwrap().clone().unwrap();
+                        let in_shop = stopping.informers().nth(1).unwrap();
+                        let outcome = runtime.block_on(async {
+                            (
+                                in_shop.stop().await.is_ok(),
+                                registration.stop().await.is_err(),
+                                stopping.stop().await.is_err(),
+                            )
+                        });
+                        received.lock().unwrap().push(outcome);
+                    })
+                    .register_blocking()
+                    .unwrap(),
+            );
             factory.start();
 
             wait_until(|| !outcomes.lock().unwrap().is_empty()).await;
@@ -225,13 +241,16 @@ async fn a_handler_of_a_view_that_panicked_for_one_member_is_called_by_the_other
     let view = factory.request::<ConfigMap>().in_namespaces(["shop", "bank"]).view().unwrap();
     let (start, received) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
     let calls = Arc::clone(&received);
-    let handler = Handler::<ConfigMap>::new().on_add(move |config, _| {
-        calls.lock().unwrap().push((start.elapsed().as_secs(), config.key().to_string()));
-        if config.key().as_str() == "bank/a" {
-            std::panic::resume_unwind(Box::new("not this one"));
-        }
-    });
-    let registration = view.add_handler(handler).unwrap();
+    let registration = view
+        .subscribe()
+        .on_add(move |config, _| {
+            calls.lock().unwrap().push((start.elapsed().as_secs(), config.key().to_string()));
+            if config.key().as_str() == "bank/a" {
+                std::panic::resume_unwind(Box::new("not this one"));
+            }
+        })
+        .register()
+        .unwrap();
     factory.start();
     registration.synced().await.unwrap();
 
@@ -254,11 +273,14 @@ fn a_member_that_waits_for_its_turn_can_be_stopped_and_its_handler_removed() {
             let (open, gate) = mpsc::channel::<()>();
             let (gate, caller) = (Mutex::new(gate), Arc::new(Mutex::new(None)));
             let called = Arc::clone(&caller);
-            let handler = Handler::<ConfigMap>::new().on_add(move |config, _| {
-                called.lock().unwrap().get_or_insert(config.key().namespace().unwrap().to_owned());
-                let _ = gate.lock().unwrap().recv();
-            });
-            let registration = view.subscribe().blocking_handler(handler).unwrap();
+            let registration = view
+                .subscribe()
+                .on_add(move |config, _| {
+                    called.lock().unwrap().get_or_insert(config.key().namespace().unwrap().to_owned());
+                    let _ = gate.lock().unwrap().recv();
+                })
+                .register_blocking()
+                .unwrap();
             factory.start();
             wait_until(|| caller.lock().unwrap().is_some() && view.is_synced()).await;
 
@@ -290,7 +312,7 @@ fn a_handler_that_a_view_refuses_has_received_nothing_on_many_threads() {
 
             for _ in 0..20 {
                 let probe = Probe::new();
-                view.add_handler(probe.handler()).unwrap_err();
+                view.subscribe().handler(probe.handler()).unwrap_err();
                 wait_until(|| view.status().iter().all(|status| status.handlers.is_empty())).await;
                 assert!(probe.lines().is_empty());
             }
@@ -308,8 +330,8 @@ async fn a_handler_that_one_member_refuses_is_added_to_no_member() {
     last.stop().await.unwrap();
 
     let probe = Probe::new();
-    view.add_handler(probe.handler()).unwrap_err();
-    view.stream().unwrap_err();
+    view.subscribe().handler(probe.handler()).unwrap_err();
+    view.subscribe().stream().unwrap_err();
 
     wait_until_idle().await;
     assert!(view.informers().all(|informer| informer.status().handlers.is_empty()));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use informant::{
     Key, SharedInformer,
-    informer::{ScopeMismatch, WaitError},
+    error::{ScopeMismatch, WaitError},
     listwatch::{ListPiece, ListRequest, ListStream, ListWatch, SourceError, WatchRequest, WatchStream},
 };
 use informant_apiserver::ApiServer;

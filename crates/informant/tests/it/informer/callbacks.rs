@@ -6,9 +6,12 @@ use std::{
     time::Duration,
 };
 
-use informant::{Handler, View, listwatch::ScriptedWatch};
+use informant::{View, listwatch::ScriptedWatch};
 
-use crate::support::informers::{Leaks, informer_with, item, source, wait_until_idle};
+use crate::support::{
+    Logs,
+    informers::{Leaks, informer_with, item, source, wait_until_idle},
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -124,27 +127,34 @@ async fn fn_mut_callbacks_change_captured_values_without_a_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_of_fn_mut_closures_can_be_shared_by_two_informers() {
-    let [one, other] = std::array::from_fn(|_| {
-        let source = source("10", &[("a", 5), ("b", 6)], ScriptedWatch::new().stays_open());
-        informer_with(&source, |builder| builder)
-    });
+async fn on_event_receives_the_events_that_have_no_callback_of_their_own() {
+    let watch = ScriptedWatch::new().wait(SECOND).modified(item("a", 11)).deleted(item("a", 12)).stays_open();
+    let informer = informer_with(&source("10", &[("a", 5)], watch), |builder| builder);
     let received = Received::default();
-    let adds = received.clone();
-    let mut count = 0;
-    let handler = Arc::new(Handler::<()>::new().on_add(move |_, _| {
-        count += 1;
-        adds.push(count.to_string());
-    }));
-    for informer in [&one, &other] {
-        let registration = informer.add_handler(Arc::clone(&handler)).unwrap();
-        informer.start();
-        registration.synced().await.unwrap();
-    }
+    let [updates, others] = std::array::from_fn(|_| received.clone());
+    informer
+        .subscribe()
+        .on_event(move |event| others.push(format!("other {:?}", event.key().map(ToString::to_string))))
+        .on_update(move |_, new| updates.push(format!("update {}", new.key())))
+        .register()
+        .unwrap();
+    informer.start();
 
-    assert_eq!(received.lines(), ["1", "2", "3", "4"]);
-    one.stop().await.unwrap();
-    other.stop().await.unwrap();
+    tokio::time::sleep(10 * SECOND).await;
+
+    assert_eq!(received.lines(), [r#"other Some("a")"#, "other None", "update a", r#"other Some("a")"#]);
+    informer.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn callbacks_that_a_stream_or_a_handler_replaces_are_warned_of() {
+    let logs = Logs::capture();
+    let informer = informer_with(&source("10", &[], ScriptedWatch::new().stays_open()), |builder| builder);
+
+    let _stream = informer.subscribe().on_add(|_, _| {}).stream().unwrap();
+
+    let log = logs.take();
+    assert!(log.contains("the callbacks are never called") && log.contains("things"), "{log}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Objects that never reach the cache, or leave the queue early, with destructors that read the informer or panic.
+//! Objects that never reach the cache, or leave the queue early, with destructors that read the informer.
 //!
 //! Each path is a script of a source; it ends at version 99.
 
@@ -8,19 +8,16 @@ use std::sync::{
 };
 
 use informant::{
-    Handler, Key, SharedInformer,
-    informer::{AddHandlerError, InformerState},
+    Key, SharedInformer,
+    error::RequestError,
+    informer::InformerState,
     listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch, SourceError},
     object::Identity,
 };
 use tokio::runtime::Runtime;
 
-use crate::support::{
-    Logs,
-    informers::{
-        Bomb, LONG, Leaks, OnDrop, backoff_without_jitter, milliseconds, status_error, wait_until_idle,
-        without_deadlock,
-    },
+use crate::support::informers::{
+    LONG, Leaks, OnDrop, backoff_without_jitter, milliseconds, status_error, wait_until_idle, without_deadlock,
 };
 
 /// An object with a destructor; the transform refuses some of them.
@@ -222,9 +219,9 @@ fn an_object_may_add_a_handler_on_every_path_that_drops_it() {
     without_deadlock(|| {
         let refused = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&refused);
-        on_each_path(move |informer| match informer.add_handler(Handler::new()) {
+        on_each_path(move |informer| match informer.subscribe().register() {
             // Objects that are dropped with the informer cannot add a handler any more.
-            Ok(_) | Err(AddHandlerError::Stopped { .. }) => {}
+            Ok(_) | Err(RequestError::Stopped { .. }) => {}
             Err(_) => drop(count.fetch_add(1, Ordering::SeqCst)),
         });
         assert_eq!(refused.load(Ordering::SeqCst), 0);
@@ -237,8 +234,8 @@ fn an_object_of_a_coalesced_event_may_add_a_handler_when_it_is_dropped() {
     without_deadlock(|| {
         let (slot, refused) = (Arc::new(OnceLock::<Informer>::new()), Arc::new(AtomicUsize::new(0)));
         let (seen, count) = (Arc::clone(&slot), Arc::clone(&refused));
-        let make = Make::new(move || match seen.get().map(|informer| informer.add_handler(Handler::new())) {
-            None | Some(Ok(_) | Err(AddHandlerError::Stopped { .. })) => {}
+        let make = Make::new(move || match seen.get().map(|informer| informer.subscribe().register()) {
+            None | Some(Ok(_) | Err(RequestError::Stopped { .. })) => {}
             Some(Err(_)) => drop(count.fetch_add(1, Ordering::SeqCst)),
         });
         let source = Source::new();
@@ -261,38 +258,13 @@ fn an_object_of_a_coalesced_event_may_add_a_handler_when_it_is_dropped() {
     });
 }
 
-/// P8
+/// P9: objects of a list that is not complete, and of changes that were not taken.
 #[test]
-fn an_object_may_panic_on_every_path_that_drops_it() {
-    let logs = Logs::capture();
-    on_each_path(|_| std::panic::resume_unwind(Box::new("my last word")));
-    let logs = logs.take();
-    let line = logs.lines().find(|line| line.contains("my last word")).unwrap();
-    assert!(line.contains("things") && line.contains("refused-1"), "names the informer and the object: {line}");
-}
-
-/// P8
-#[test]
-fn each_panic_of_a_dropped_object_is_logged_once() {
-    let logs = Logs::capture();
-    let total = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&total);
-    on_each_path(move |_| {
-        count.fetch_add(1, Ordering::SeqCst);
-        std::panic::resume_unwind(Box::new("my last word"));
-    });
-    assert_eq!(logs.take().matches("my last word").count(), total.load(Ordering::SeqCst));
-}
-
-/// P8, P9: objects of a list that is not complete, and of changes that were not taken.
-#[test]
-fn objects_that_are_dropped_with_a_stopped_informer_may_read_it_and_panic() {
-    let _logs = Logs::capture();
+fn objects_that_are_dropped_with_a_stopped_informer_may_read_it() {
     let slot = Arc::new(OnceLock::<Informer>::new());
     let seen = Arc::clone(&slot);
     let make = Make::new(move || {
         let _ = seen.get().map(|informer| (informer.status(), informer.lister().list()));
-        std::panic::resume_unwind(Box::new(Bomb));
     });
     let source = Source::new();
     source.on_stream(watch().added(make.object("a", 1)).added(make.object("b", 2)).stays_open());

@@ -8,8 +8,9 @@ use std::sync::{
 
 use futures_util::FutureExt;
 use informant::{
-    Cached, Handler, Key, Registration, SharedInformer,
-    informer::{InformerState, StopError},
+    Cached, Key, Registration, SharedInformer,
+    error::StopError,
+    informer::InformerState,
     listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch},
     object::Identity,
 };
@@ -17,7 +18,7 @@ use informant::{
 use crate::support::{
     Logs,
     informers::{
-        Bomb, LONG, Leaks, OnDrop, Probe, informer, keep, many_threads, milliseconds, one_thread, open_watch, source,
+        LONG, Leaks, OnDrop, Probe, informer, keep, many_threads, milliseconds, one_thread, open_watch, source,
         wait_until, without_deadlock,
     },
 };
@@ -37,8 +38,7 @@ async fn handlers_and_filters_are_dropped_when_they_are_removed_or_at_the_end() 
         // A handler that holds its informer would keep the informer alive.
         let (by_handler, by_filter, own) = (Arc::clone(&token), Arc::clone(&token), informer.clone());
         let filter = move |_: &Cached<()>| Arc::strong_count(&by_filter) > 0;
-        let handler = Handler::<()>::new().on_synced(move || keep(&(&by_handler, &own)));
-        informer.subscribe().filter(filter).handler(handler).unwrap()
+        informer.subscribe().filter(filter).on_synced(move || keep(&(&by_handler, &own))).register().unwrap()
     };
     let unstarted = informer(&source("10", &[("a", 1)], open_watch()));
     for _ in 0..10 {
@@ -70,7 +70,7 @@ async fn after_stop_the_handler_is_dropped() {
     let gone = Arc::new(AtomicBool::new(false));
     let dropped = Arc::clone(&gone);
     let registration =
-        informer.add_handler(OnDrop::new(move || dropped.store(true, Ordering::SeqCst)).into_handler()).unwrap();
+        informer.subscribe().handler(OnDrop::new(move || dropped.store(true, Ordering::SeqCst))).unwrap();
     informer.start();
     registration.synced().await.unwrap();
 
@@ -110,7 +110,7 @@ fn an_object_may_read_the_informer_when_it_is_dropped() {
             let informer = SharedInformer::of_decoded_objects(source).build();
             let mut stream = match coalesces {
                 true => informer.subscribe().coalesce_above(0).stream().unwrap(),
-                false => informer.stream().unwrap(),
+                false => informer.subscribe().stream().unwrap(),
             };
             slot.set((informer.clone(), stream.registration().clone())).ok().unwrap();
             one_thread().block_on(async {
@@ -128,71 +128,45 @@ fn an_object_may_read_the_informer_when_it_is_dropped() {
 
 /// P8
 #[tokio::test]
-async fn an_object_that_panics_when_it_is_dropped_ends_no_handler() {
-    let leaks = Leaks::watch();
-    let logs = Logs::capture();
-    let bad = || object(1, OnDrop::new(|| std::panic::resume_unwind(Box::new("my last word"))));
-    let good = |version| object(version, OnDrop::new(|| {}));
-    let source = ScriptedSource::new();
-    source.on_list(ScriptedList::at("10").object(bad()));
-    let watch = ScriptedWatch::new().wait(milliseconds(5)).modified(good(11)).wait(milliseconds(5)).modified(good(12));
-    source.on_watch(watch.stays_open());
-    let informer = SharedInformer::of_decoded_objects(source).build();
-    let updates = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&updates);
-    let handler = Handler::<OnDrop>::new().on_update(move |_, _| {
-        count.fetch_add(1, Ordering::SeqCst);
-    });
-    let registration = informer.add_handler(handler).unwrap();
-    informer.start();
-
-    wait_until(|| updates.load(Ordering::SeqCst) == 2).await;
-
-    assert!(!registration.is_removed());
-    wait_until(|| logs.take().contains("my last word") || registration.status().panics > 0).await;
-    leaks.stop(&informer).await;
-}
-
-/// P8, P9
-#[tokio::test]
-async fn pending_events_of_a_removed_handler_may_panic_when_they_are_dropped() {
-    let leaks = Leaks::watch();
-    let _logs = Logs::capture();
-    let source = ScriptedSource::new();
-    source.on_list(ScriptedList::at("10").object(object(1, OnDrop::new(|| std::panic::resume_unwind(Box::new(Bomb))))));
-    source.on_watch(ScriptedWatch::new().wait(milliseconds(1)).modified(object(11, OnDrop::new(|| {}))).stays_open());
-    let informer = SharedInformer::of_decoded_objects(source).build();
-    let stream = informer.stream().unwrap();
-    let registration = stream.registration().clone();
-    informer.start();
-    informer.caught_up_to(&"11".into(), LONG).await.unwrap();
-
-    registration.stop().await.unwrap();
-
-    assert!(registration.is_removed());
-    assert_eq!(registration.status().panics, 1);
-    leaks.stop(&informer).await;
-}
-
-/// P8
-#[tokio::test]
 async fn a_handler_that_panics_when_it_is_dropped_affects_no_other_handler() {
     let leaks = Leaks::watch();
-    let _logs = Logs::capture();
+    let logs = Logs::capture();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
-    let bad = || OnDrop::new(|| std::panic::resume_unwind(Box::new(Bomb))).into_handler();
-    let first = informer.add_handler(bad()).unwrap();
-    let second = informer.add_handler(bad()).unwrap();
+    let bad = || OnDrop::new(|| std::panic::resume_unwind(Box::new("my last word")));
+    let first = informer.subscribe().named("first").handler(bad()).unwrap();
+    let second = informer.subscribe().named("second").handler(bad()).unwrap();
     informer.start();
     second.synced().await.unwrap();
     first.stop().await.unwrap();
 
     let probe = Probe::new();
-    informer.add_handler(probe.handler()).unwrap().synced().await.unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap().synced().await.unwrap();
     leaks.stop(&informer).await;
 
     assert_eq!(probe.known(), ["a@1"]);
     assert!(second.is_removed());
+    let logs = logs.take();
+    assert_eq!(logs.matches("a destructor panicked").count(), 2, "{logs}");
+    assert!(logs.contains(r#"handler="first""#) && logs.contains(r#"handler="second""#), "{logs}");
+}
+
+/// P8: the informer has no way to go on, and says why.
+#[tokio::test]
+async fn the_crash_of_an_informer_has_the_panic_of_a_destructor_that_it_ran() {
+    let leaks = Leaks::watch();
+    let _logs = Logs::capture();
+    let source = ScriptedSource::new();
+    source.on_list(
+        ScriptedList::at("10").object(object(1, OnDrop::new(|| std::panic::resume_unwind(Box::new("my last word"))))),
+    );
+    source.on_watch(ScriptedWatch::new().modified(object(11, OnDrop::new(|| {}))).stays_open());
+    let informer = SharedInformer::of_decoded_objects(source).build();
+    informer.start();
+
+    wait_until(|| informer.state() == InformerState::Stopped).await;
+
+    assert_eq!(informer.status().crash.as_deref(), Some("panicked: my last word"));
+    leaks.stop(&informer).await;
 }
 
 /// Replaced callbacks and refused handlers are dropped without a lock.
@@ -208,9 +182,9 @@ fn a_replaced_callback_or_a_refused_handler_may_call_the_informer_when_it_is_dro
         let result = Arc::new(Mutex::new(String::new()));
         let (recorded, own) = (Arc::clone(&result), informer.clone());
         let guard = OnDrop::new(move || {
-            *recorded.lock().unwrap() = own.add_handler(Handler::new()).unwrap_err().to_string();
+            *recorded.lock().unwrap() = own.subscribe().register().unwrap_err().to_string();
         });
-        assert!(informer.add_handler(guard.into_handler()).is_err());
+        assert!(informer.subscribe().handler(guard).is_err());
         assert!(result.lock().unwrap().contains("has stopped"), "{}", result.lock().unwrap());
     });
 }
@@ -226,16 +200,16 @@ fn stop_within_names_a_handler_that_hangs_when_it_is_dropped_and_never_a_stream(
         let slow = OnDrop::new(move || {
             let _ = gate.lock().unwrap().recv();
         });
-        let registration = informer.subscribe().named("slow to go").handler(slow.into_handler()).unwrap();
-        let _stream = informer.stream().unwrap();
+        let registration = informer.subscribe().named("slow to go").handler(slow).unwrap();
+        let _stream = informer.subscribe().stream().unwrap();
         runtime.block_on(async {
             informer.start();
             registration.synced().await.unwrap();
             // Retries until the handler's destructor runs; before, there is no handler to name.
             let named = loop {
                 match informer.stop_within(milliseconds(10)).await {
-                    Err(StopError::StillRunning { handlers, .. }) if handlers.is_empty() => {}
-                    Err(StopError::StillRunning { handlers, .. }) => break handlers,
+                    Err(StopError::StillRunning { callbacks, .. }) if callbacks.is_empty() => {}
+                    Err(StopError::StillRunning { callbacks, .. }) => break callbacks,
                     other => panic!("{other:?}"),
                 }
             };
@@ -256,61 +230,36 @@ fn a_filter_may_call_the_informer_when_it_is_dropped() {
             informer.start();
             informer.synced().await.unwrap();
             let (recorded, own) = (Arc::clone(&result), informer.clone());
-            let guard =
-                OnDrop::new(move || *recorded.lock().unwrap() = Some(own.add_handler(Handler::new()).map(drop)));
+            let guard = OnDrop::new(move || *recorded.lock().unwrap() = Some(own.subscribe().register().map(drop)));
             let (open, gate) = mpsc::channel::<()>();
             let (gate, running) = (Mutex::new(gate), Arc::new(AtomicBool::new(false)));
             let runs = Arc::clone(&running);
-            let handler = Handler::<()>::new().on_add(move |_, _| {
-                runs.store(true, Ordering::SeqCst);
-                let _ = gate.lock().unwrap().recv();
-            });
             let filter = move |_: &Cached<()>| {
                 keep(&guard);
                 true
             };
-            let registration = informer.subscribe().filter(filter).blocking_handler(handler).unwrap();
+            let registration = informer
+                .subscribe()
+                .filter(filter)
+                .on_add(move |_, _| {
+                    runs.store(true, Ordering::SeqCst);
+                    let _ = gate.lock().unwrap().recv();
+                })
+                .register_blocking()
+                .unwrap();
             wait_until(|| running.load(Ordering::SeqCst)).await;
             // The handler is removed while its callback runs; other handlers join before and after the callback returns.
             registration.remove();
-            informer.add_handler(Handler::new()).unwrap();
+            informer.subscribe().register().unwrap();
             drop(open);
             registration.stop().await.unwrap();
             drop(registration);
-            informer.add_handler(Handler::new()).unwrap();
+            informer.subscribe().register().unwrap();
             wait_until(|| result.lock().unwrap().is_some()).await;
-            assert_eq!(result.lock().unwrap().take(), Some(Ok(())));
+            result.lock().unwrap().take().unwrap().unwrap();
             informer.stop().await.unwrap();
         });
     });
-}
-
-/// P8: whether the test or the informer drops the last reference.
-#[tokio::test]
-async fn objects_and_filters_that_panic_when_they_are_dropped_stop_no_informer() {
-    let logs = Logs::capture();
-    let leaks = Leaks::watch();
-    let panics = || OnDrop::new(|| std::panic::resume_unwind(Box::new("my last word")));
-    let source = ScriptedSource::new();
-    source.on_list(ScriptedList::at("10").object(object(1, panics())));
-    let watch = ScriptedWatch::new().wait(milliseconds(5)).modified(object(11, OnDrop::new(|| {})));
-    source.on_watch(watch.wait(milliseconds(5)).modified(object(12, OnDrop::new(|| {}))).stays_open());
-    let informer = SharedInformer::of_decoded_objects(source).build();
-    for _ in 0..2 {
-        let guard = panics();
-        let filter = move |_: &Cached<OnDrop>| {
-            keep(&guard);
-            true
-        };
-        informer.subscribe().filter(filter).handler(Handler::new()).unwrap().remove();
-    }
-    informer.start();
-
-    informer.caught_up_to(&"12".into(), LONG).await.unwrap();
-
-    assert_eq!(informer.status().state, InformerState::Running);
-    assert!(logs.take().matches("my last word").count() >= 3, "two filters and an object");
-    leaks.stop(&informer).await;
 }
 
 /// P9: also for a handler that was never called.
@@ -327,7 +276,7 @@ fn stop_of_a_registration_returns_after_the_handler_is_dropped_even_if_another_c
             released.lock().unwrap().recv().unwrap();
             ends.store(true, Ordering::SeqCst);
         });
-        let registration = informer.add_handler(guard.into_handler()).unwrap();
+        let registration = informer.subscribe().handler(guard).unwrap();
         let other = registration.clone();
         let removing = std::thread::spawn(move || other.remove());
         one_thread().block_on(async {
@@ -363,12 +312,15 @@ fn a_blocking_handler_whose_objects_park_its_thread_receives_every_event() {
         let informer = SharedInformer::of_decoded_objects(source).build();
         let received = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&received);
-        let handler = Handler::<OnDrop>::new().on_update(move |_, _| {
-            // The sleep is real: it must last longer than the informer holds the old object, so that this thread drops the object.
-            std::thread::sleep(milliseconds(10));
-            counter.fetch_add(1, Ordering::SeqCst);
-        });
-        informer.subscribe().blocking_handler(handler).unwrap();
+        informer
+            .subscribe()
+            .on_update(move |_, _| {
+                // The sleep is real: it must last longer than the informer holds the old object, so that this thread drops the object.
+                std::thread::sleep(milliseconds(10));
+                counter.fetch_add(1, Ordering::SeqCst);
+            })
+            .register_blocking()
+            .unwrap();
         many_threads().block_on(async {
             informer.start();
             wait_until(|| is_dropping.load(Ordering::SeqCst)).await;

@@ -33,7 +33,7 @@ async fn events_of(make: impl Fn() -> Source) -> (Vec<String>, Vec<String>) {
     let leaks = Leaks::watch();
     let (source, probe) = (make(), Probe::new());
     let informer = informer(&source);
-    informer.add_handler(probe.handler()).unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap();
     informer.start();
     tokio::time::sleep(Duration::from_secs(100)).await;
     assert_eq!(probe.known(), cached(&informer), "P4");
@@ -51,7 +51,7 @@ async fn check_resyncs(source: &Source) {
     let leaks = Leaks::watch();
     let probe = Probe::new();
     let informer = informer_with(source, |builder| builder.resync_every(Duration::from_secs(30)));
-    informer.add_handler(probe.handler()).unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap();
     informer.start();
     tokio::time::sleep(Duration::from_secs(100)).await;
     assert_eq!(probe.known(), cached(&informer), "P4");
@@ -130,7 +130,7 @@ async fn an_empty_first_list_syncs_informer_and_handler_without_any_add() {
     let source = source("50", &[], open_watch());
     let informer = informer(&source);
     let probe = Probe::new();
-    let registration = informer.add_handler(probe.handler()).unwrap();
+    let registration = informer.subscribe().handler(probe.handler()).unwrap();
     informer.start();
 
     registration.synced().await.unwrap();
@@ -225,8 +225,8 @@ async fn events_of_one_batch_have_the_servers_order_so_an_address_that_moves_to_
     source.on_watch(watch.modified(pod("b", 14, "u2", "10.0.0.1")).stays_open());
     let informer = SharedInformer::of_decoded_objects(source).build();
     let (addresses, probe) = (Arc::new(Addresses::default()), Probe::new());
-    informer.add_handler(Arc::clone(&addresses)).unwrap();
-    informer.add_handler(probe.handler()).unwrap();
+    informer.subscribe().handler(Arc::clone(&addresses)).unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap();
     informer.start();
 
     informer.caught_up_to(&"14".into(), Duration::from_secs(100)).await.unwrap();
@@ -252,7 +252,7 @@ async fn a_relist_keeps_an_address_that_moved_to_another_object_while_the_watch_
     source.on_watch(ScriptedWatch::new().stays_open());
     let informer = SharedInformer::of_decoded_objects(source).build();
     let addresses = Arc::new(Addresses::default());
-    informer.add_handler(Arc::clone(&addresses)).unwrap();
+    informer.subscribe().handler(Arc::clone(&addresses)).unwrap();
     informer.start();
 
     informer.caught_up_to(&"9".into(), Duration::from_secs(100)).await.unwrap();
@@ -369,7 +369,7 @@ async fn the_cache_has_all_changes_of_a_batch_before_a_handler_receives_the_firs
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1), ("b", 2), ("c", 3)], open_watch()));
     let reader = Arc::new(CacheReader { lister: informer.lister().into(), seen: Default::default() });
-    let registration = informer.add_handler(Arc::clone(&reader)).unwrap();
+    let registration = informer.subscribe().handler(Arc::clone(&reader)).unwrap();
     informer.start();
 
     registration.synced().await.unwrap();
@@ -418,10 +418,13 @@ async fn handlers_and_cache_see_transformed_objects_each_transformed_once() {
         .unwrap();
     let deleted = Arc::new(std::sync::Mutex::new(None));
     let received = Arc::clone(&deleted);
-    let handler = informant::Handler::<ConfigMap>::new().on_delete(move |deleted| {
-        *received.lock().unwrap() = Some(deleted.object().data.clone());
-    });
-    informer.add_handler(handler).unwrap();
+    informer
+        .subscribe()
+        .on_delete(move |deleted| {
+            *received.lock().unwrap() = Some(deleted.object().data.clone());
+        })
+        .register()
+        .unwrap();
     informer.start();
     informer.synced().await.unwrap();
     assert_eq!(informer.lister().list()[0].data, None);
@@ -452,7 +455,7 @@ async fn an_index_function_that_panics_affects_only_its_own_index() {
             [object.key().name().to_owned()]
         })
         .unwrap();
-    let registration = informer.add_handler(probe.handler()).unwrap();
+    let registration = informer.subscribe().handler(probe.handler()).unwrap();
     informer.start();
 
     registration.synced().await.unwrap();
@@ -470,7 +473,7 @@ async fn lazy_objects_reach_handlers_with_their_keys_and_labels() {
     server.put("configmaps", config_map("a", "text")).unwrap();
     let informer = SharedInformer::<Lazy<ConfigMap>>::new(config_maps(&server));
     let probe = Probe::new();
-    informer.add_handler(probe.handler()).unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap();
     informer.start();
 
     probe.until("A(shop/a@11, initial)").await;
@@ -505,7 +508,7 @@ async fn changes_in_the_batch_of_the_initial_list_are_delivered_after_synced() {
     source.on_stream(stream.added(item("b", 14)).stays_open());
     let informer = informer(&source);
     let probe = Probe::new();
-    informer.add_handler(probe.handler()).unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap();
     informer.start();
     tokio::time::sleep(Duration::from_secs(10)).await;
 
@@ -528,7 +531,7 @@ async fn the_initial_list_is_delivered_in_the_servers_order() {
     for (source, order) in [(listed, ["d@1", "b@2", "a@3", "c@4"]), (streamed, ["d@2", "a@1", "c@3", "b@5"])] {
         let leaks = Leaks::watch();
         let (informer, probe) = (informer(&source), Probe::new());
-        informer.add_handler(probe.handler()).unwrap();
+        informer.subscribe().handler(probe.handler()).unwrap();
         informer.start();
         tokio::time::sleep(Duration::from_millis(10)).await;
 

@@ -12,7 +12,6 @@ use futures_util::{FutureExt, Stream, StreamExt};
 use informant::{
     Cached, Event, EventStream, SharedInformer, View,
     listwatch::{ScriptedList, ScriptedSource, ScriptedWatch},
-    view::ViewStream,
 };
 
 use crate::support::{
@@ -50,7 +49,7 @@ impl Answer {
 struct Followers {
     handlers: [Probe<()>; 2],
     stream: EventStream<()>,
-    view_stream: ViewStream<()>,
+    view_stream: EventStream<()>,
     streams: [Probe<()>; 2],
 }
 

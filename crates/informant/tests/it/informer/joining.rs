@@ -5,7 +5,9 @@ use std::{
     time::Duration,
 };
 
-use informant::{Cached, Handler, Registration, SharedInformer, informer::AddHandlerError, listwatch::ScriptedWatch};
+use informant::{
+    Cached, EventHandler, Origin, Registration, SharedInformer, error::RequestError, listwatch::ScriptedWatch,
+};
 
 use crate::support::informers::{Leaks, Probe, informer, item, open_watch, source, wait_until_idle};
 
@@ -19,7 +21,7 @@ async fn a_handler_that_joins_late_receives_the_cached_objects_and_then_every_ch
     tokio::time::sleep(Duration::from_secs(5)).await;
 
     let probe = Probe::new();
-    let registration = informer.add_handler(probe.handler()).unwrap();
+    let registration = informer.subscribe().handler(probe.handler()).unwrap();
     assert!(!registration.is_synced(), "the handler has received nothing yet");
     assert_eq!(registration.backlog(), 4, "three adds and the end of the initial list");
     registration.synced().await.unwrap();
@@ -39,11 +41,14 @@ async fn an_informer_is_synced_before_its_handlers_receive_synced() {
     let slot = Arc::new(OnceLock::<(SharedInformer<()>, Registration)>::new());
     let (own, seen) = (Arc::clone(&slot), Arc::new(Mutex::new(None)));
     let recorded = Arc::clone(&seen);
-    let handler = Handler::<()>::new().on_add(move |_, _| {
-        let (informer, registration) = own.get().unwrap();
-        *recorded.lock().unwrap() = Some((informer.is_synced(), registration.is_synced()));
-    });
-    let registration = informer.add_handler(handler).unwrap();
+    let registration = informer
+        .subscribe()
+        .on_add(move |_, _| {
+            let (informer, registration) = own.get().unwrap();
+            *recorded.lock().unwrap() = Some((informer.is_synced(), registration.is_synced()));
+        })
+        .register()
+        .unwrap();
     slot.set((informer.clone(), registration.clone())).unwrap();
     informer.start();
 
@@ -73,7 +78,7 @@ async fn handlers_that_join_at_any_moment_receive_every_change_once() {
     let mut probes = Vec::new();
     for _ in 0..100 {
         let probe = Probe::new();
-        informer.add_handler(probe.handler()).unwrap();
+        informer.subscribe().handler(probe.handler()).unwrap();
         probes.push(probe);
         tokio::time::sleep(Duration::from_micros(700)).await;
         tokio::task::yield_now().await;
@@ -102,7 +107,7 @@ async fn handlers_may_join_while_the_informer_starts() {
                 let informer = informer.clone();
                 tokio::spawn(async move {
                     let probe = Probe::new();
-                    informer.add_handler(probe.handler()).unwrap().synced().await.unwrap();
+                    informer.subscribe().handler(probe.handler()).unwrap().synced().await.unwrap();
                     let mut known = probe.known();
                     known.sort();
                     assert_eq!(known, ["a@1", "b@2"]);
@@ -118,6 +123,15 @@ async fn handlers_may_join_while_the_informer_starts() {
     }
 }
 
+/// Records the objects that are added.
+struct RecordsAdds(Arc<Mutex<Vec<String>>>);
+
+impl EventHandler<()> for RecordsAdds {
+    fn on_add(&self, object: &Cached<()>, _: Origin) {
+        self.0.lock().unwrap().push(format!("{object:?}"));
+    }
+}
+
 /// SI-11, SI-12, HC-19
 #[tokio::test(start_paused = true)]
 async fn the_same_handler_can_be_added_twice_with_independent_registrations() {
@@ -126,12 +140,9 @@ async fn the_same_handler_can_be_added_twice_with_independent_registrations() {
     let watch = ScriptedWatch::new().wait(second).added(item("b", 11)).wait(second).added(item("c", 12));
     let informer = informer(&source("10", &[], watch.stays_open()));
     let received = Arc::new(Mutex::new(Vec::new()));
-    let writing = Arc::clone(&received);
-    let handler = Arc::new(Handler::<()>::new().on_add(move |object: &Cached<()>, _| {
-        writing.lock().unwrap().push(format!("{object:?}"));
-    }));
-    let first = informer.add_handler(Arc::clone(&handler)).unwrap();
-    let second = informer.add_handler(handler).unwrap();
+    let handler = Arc::new(RecordsAdds(Arc::clone(&received)));
+    let first = informer.subscribe().handler(Arc::clone(&handler)).unwrap();
+    let second = informer.subscribe().handler(handler).unwrap();
     informer.start();
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert_eq!(*received.lock().unwrap(), ["b@11", "b@11"]);
@@ -155,14 +166,14 @@ async fn adding_a_handler_after_stop_is_an_error() {
     informer.synced().await.unwrap();
     leaks.stop(&informer).await;
 
-    let error = informer.add_handler(Probe::new().handler()).unwrap_err();
+    let error = informer.subscribe().handler(Probe::new().handler()).unwrap_err();
 
-    assert_eq!(error, AddHandlerError::Stopped { informer: "things".into() });
+    assert!(matches!(&error, RequestError::Stopped { informer } if &**informer == "things"), "{error}");
     assert_eq!(
         error.to_string(),
         "informer things has stopped and accepts no handlers or streams; create a new informer"
     );
-    assert!(informer.stream().is_err());
+    assert!(informer.subscribe().stream().is_err());
     assert!(
         informer.add_index("name", |object: &Cached<()>| [object.key().name().to_owned()]).is_ok(),
         "reading goes on"
@@ -179,7 +190,7 @@ async fn an_index_function_cannot_add_handlers() {
     let (inside, recorded) = (informer.clone(), Arc::clone(&refused));
     informer
         .add_index("odd", move |_: &Cached<()>| {
-            *recorded.lock().unwrap() = inside.add_handler(Probe::new().handler()).err();
+            *recorded.lock().unwrap() = inside.subscribe().handler(Probe::new().handler()).err();
             None::<String>
         })
         .unwrap();
@@ -188,7 +199,7 @@ async fn an_index_function_cannot_add_handlers() {
     informer.synced().await.unwrap();
 
     let refused = refused.lock().unwrap().take();
-    assert_eq!(refused, Some(AddHandlerError::InsideIndexFunction { informer: "things".into() }));
+    assert!(matches!(refused, Some(RequestError::InsideIndexFunction { informer }) if &*informer == "things"));
     leaks.stop(&informer).await;
     wait_until_idle().await;
 }

@@ -10,10 +10,9 @@ use std::{
 
 use futures_util::FutureExt;
 use informant::{
-    Cached, Handler, Registration, SharedInformer,
+    Cached, Registration, SharedInformer,
     informer::InformerState,
     listwatch::{ListRequest, ListStream, ListWatch, ScriptedSource, ScriptedWatch, Served, WatchRequest, WatchStream},
-    subscribers::NotSynced,
 };
 
 use crate::support::{
@@ -83,7 +82,7 @@ async fn a_synced_informer_stays_synced_after_stop() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     let probe = Probe::new();
-    let registration = informer.add_handler(probe.handler()).unwrap();
+    let registration = informer.subscribe().handler(probe.handler()).unwrap();
     informer.start();
     registration.synced().await.unwrap();
 
@@ -100,8 +99,8 @@ async fn an_informer_that_never_started_stops_at_once_and_never_syncs() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     let probe = Probe::new();
-    let registration = informer.add_handler(probe.handler()).unwrap();
-    let other = informer.add_handler(probe.handler()).unwrap();
+    let registration = informer.subscribe().handler(probe.handler()).unwrap();
+    let other = informer.subscribe().handler(probe.handler()).unwrap();
     other.stop().await.unwrap();
 
     informer.stop().await.unwrap();
@@ -110,7 +109,7 @@ async fn an_informer_that_never_started_stops_at_once_and_never_syncs() {
     let error = informer.synced().await.unwrap_err();
     assert_eq!(show_error(&error), "informer things stopped before it was synced");
     let error = registration.synced().await.unwrap_err();
-    assert_eq!(error, NotSynced::Stopped { informer: "things".into(), handler: "probe".into() });
+    assert_eq!(error.to_string(), "informer things stopped before all of the initial list was delivered to probe");
     let error = other.synced().await.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -167,8 +166,8 @@ async fn a_removed_handler_receives_no_more_events_and_other_handlers_do() {
     let watch = ScriptedWatch::new().wait(second).added(item("b", 11)).wait(second).added(item("c", 12));
     let informer = informer(&source("10", &[("a", 1)], watch.stays_open()));
     let (leaves, stays) = (Probe::new(), Probe::new());
-    let leaving = informer.add_handler(leaves.handler()).unwrap();
-    informer.add_handler(stays.handler()).unwrap();
+    let leaving = informer.subscribe().handler(leaves.handler()).unwrap();
+    informer.subscribe().handler(stays.handler()).unwrap();
     informer.start();
     stays.until("A(b@11)").await;
 
@@ -191,13 +190,19 @@ async fn pending_events_of_a_removed_handler_are_never_delivered() {
     let received = Arc::new(AtomicUsize::new(0));
     let slot = Arc::new(OnceLock::<Registration>::new());
     let (counting, own) = (Arc::clone(&received), Arc::clone(&slot));
-    let handler = Handler::<()>::new().on_add(move |_, _| {
-        // SI-17: the handler is removed inside its own callback.
-        if counting.fetch_add(1, Ordering::SeqCst) == 3 {
-            own.get().unwrap().remove();
-        }
-    });
-    slot.set(informer.add_handler(handler).unwrap()).unwrap();
+    slot.set(
+        informer
+            .subscribe()
+            .on_add(move |_, _| {
+                // SI-17: the handler is removed inside its own callback.
+                if counting.fetch_add(1, Ordering::SeqCst) == 3 {
+                    own.get().unwrap().remove();
+                }
+            })
+            .register()
+            .unwrap(),
+    )
+    .unwrap();
     informer.start();
     informer.synced().await.unwrap();
     sleep_seconds(10.0).await;
@@ -238,7 +243,7 @@ async fn a_stop_with_a_time_limit_names_the_handlers_that_are_still_running() {
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     let (registration, open, calls) = add_stuck_handler(&informer);
     let probe = Probe::new();
-    informer.add_handler(probe.handler()).unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap();
     informer.start();
     wait_until(|| calls.load(Ordering::SeqCst) == 1).await;
     registration.remove();
@@ -259,13 +264,20 @@ async fn stop_inside_a_callback_of_the_same_handler_is_an_error() {
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
     let slot = Arc::new(OnceLock::<Registration>::new());
     let (own, recorded, whole) = (Arc::clone(&slot), Arc::clone(&errors), informer.clone());
-    let handler = Handler::<()>::new().on_add(move |_, _| {
-        let error = own.get().unwrap().stop().now_or_never();
-        recorded.lock().unwrap().push(error.expect("at once").unwrap_err().to_string());
-        let error = whole.stop().now_or_never();
-        recorded.lock().unwrap().push(error.expect("at once").unwrap_err().to_string());
-    });
-    slot.set(informer.subscribe().named("self").handler(handler).unwrap()).unwrap();
+    slot.set(
+        informer
+            .subscribe()
+            .named("self")
+            .on_add(move |_, _| {
+                let error = own.get().unwrap().stop().now_or_never();
+                recorded.lock().unwrap().push(error.expect("at once").unwrap_err().to_string());
+                let error = whole.stop().now_or_never();
+                recorded.lock().unwrap().push(error.expect("at once").unwrap_err().to_string());
+            })
+            .register()
+            .unwrap(),
+    )
+    .unwrap();
     informer.start();
     wait_until(|| informer.state() == InformerState::Stopped).await;
 
@@ -288,7 +300,7 @@ async fn an_informer_stops_when_its_last_handle_is_dropped() {
     let source = source("10", &[("a", 1)], open_watch());
     let informer = informer(&source);
     let probe = Probe::new();
-    let registration = informer.add_handler(probe.handler()).unwrap();
+    let registration = informer.subscribe().handler(probe.handler()).unwrap();
     let lister = informer.lister();
     let another = informer.clone();
     informer.start();
@@ -312,7 +324,7 @@ fn an_informer_whose_runtime_ends_is_stopped_and_its_handlers_are_removed() {
     let (probe, blocking_probe) = (Probe::new(), Probe::new());
     let (informer, registration, blocking) = runtime.block_on(async {
         let informer = informer(&source("10", &[("a", 1)], open_watch()));
-        let registration = informer.add_handler(probe.handler()).unwrap();
+        let registration = informer.subscribe().handler(probe.handler()).unwrap();
         let blocking = informer.subscribe().blocking_handler(blocking_probe.handler()).unwrap();
         informer.start();
         registration.synced().await.unwrap();
@@ -345,7 +357,7 @@ async fn stop_waits_for_a_blocked_index_function_and_takes_no_other_batch() {
         })
         .unwrap();
     let probe = Probe::new();
-    informer.add_handler(probe.handler()).unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap();
     // The informer has a runtime of its own, because an index function blocks its thread.
     let running = informer.clone();
     let thread = std::thread::spawn(move || {
@@ -405,7 +417,7 @@ async fn a_source_that_panics_stops_the_informer_and_its_errors_contain_the_pani
     let leaks = Leaks::watch();
     let informer = SharedInformer::of_decoded_objects(Panicking).build();
     let probe = Probe::new();
-    let registration = informer.add_handler(probe.handler()).unwrap();
+    let registration = informer.subscribe().handler(probe.handler()).unwrap();
     informer.start();
 
     let error = informer.synced().await.unwrap_err();

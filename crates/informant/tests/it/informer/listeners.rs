@@ -9,7 +9,7 @@ use std::{
 };
 
 use informant::{
-    Cached, Event, EventHandler, Handler, Origin, Registration, SharedInformer,
+    Cached, Event, EventHandler, Origin, Registration, SharedInformer,
     listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch},
     object::Identity,
 };
@@ -51,8 +51,8 @@ async fn a_handler_that_panics_continues_a_second_later_becomes_synced_and_affec
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("bad", 1), ("good", 2)], open_watch()));
     let (fragile, sound) = (Probe::new(), Probe::new());
-    let shaken = informer.add_handler(Fragile { probe: fragile.handler() }).unwrap();
-    let calm = informer.add_handler(sound.handler()).unwrap();
+    let shaken = informer.subscribe().handler(Fragile { probe: fragile.handler() }).unwrap();
+    let calm = informer.subscribe().handler(sound.handler()).unwrap();
     let start = Instant::now();
     informer.start();
 
@@ -81,7 +81,7 @@ async fn a_handler_that_panics_five_times_pauses_four_seconds() {
     let objects = [("bad1", 1), ("bad2", 2), ("bad3", 3), ("bad4", 4), ("bad5", 5)];
     let informer = informer(&source("10", &objects, open_watch()));
     let probe = Probe::new();
-    let registration = informer.add_handler(Fragile { probe: probe.handler() }).unwrap();
+    let registration = informer.subscribe().handler(Fragile { probe: probe.handler() }).unwrap();
     let start = Instant::now();
     informer.start();
 
@@ -99,7 +99,7 @@ async fn a_handler_that_pauses_after_a_panic_is_stopped_at_once() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("bad", 1), ("good", 2)], open_watch()));
     let probe = Probe::new();
-    let registration = informer.add_handler(Fragile { probe: probe.handler() }).unwrap();
+    let registration = informer.subscribe().handler(Fragile { probe: probe.handler() }).unwrap();
     informer.start();
     probe.until("A(bad@1, initial)").await;
     let start = Instant::now();
@@ -124,7 +124,8 @@ async fn a_slow_handler_delays_neither_the_cache_nor_other_handlers_and_receives
     let (gate, wait) = std::sync::mpsc::channel::<()>();
     let (wait, slow, quick) = (Mutex::new(wait), Probe::new(), Probe::new());
     let writing = slow.handler();
-    let slow_one = Handler::<()>::new()
+    let slow_one = informer
+        .subscribe()
         .on_add({
             let writing = writing.clone();
             move |object, origin| {
@@ -133,9 +134,10 @@ async fn a_slow_handler_delays_neither_the_cache_nor_other_handlers_and_receives
                 writing.on_add(object, origin);
             }
         })
-        .on_update(move |old, new| writing.on_update(old, new));
-    let slow_one = informer.subscribe().blocking_handler(slow_one).unwrap();
-    informer.add_handler(quick.handler()).unwrap();
+        .on_update(move |old, new| writing.on_update(old, new))
+        .register_blocking()
+        .unwrap();
+    informer.subscribe().handler(quick.handler()).unwrap();
     informer.start();
 
     quick.until_lines(|lines| lines.len() > EVENTS as usize).await;
@@ -161,13 +163,17 @@ async fn a_slow_call_with_a_long_backlog_is_logged_with_the_handlers_name_once_i
     let objects: Vec<_> = names.iter().map(|name| (name.as_str(), 1)).collect();
     let informer = informer(&source("10", &objects, open_watch()));
     let calls = AtomicUsize::new(0);
-    let handler = Handler::<()>::new().on_add(move |_, _| {
-        // The sleep is real: the library measures the duration of a call with the real clock.
-        if calls.fetch_add(1, Ordering::SeqCst) < 3 {
-            std::thread::sleep(Duration::from_millis(110));
-        }
-    });
-    let registration = informer.subscribe().named("sloth").handler(handler).unwrap();
+    let registration = informer
+        .subscribe()
+        .named("sloth")
+        .on_add(move |_, _| {
+            // The sleep is real: the library measures the duration of a call with the real clock.
+            if calls.fetch_add(1, Ordering::SeqCst) < 3 {
+                std::thread::sleep(Duration::from_millis(110));
+            }
+        })
+        .register()
+        .unwrap();
     informer.start();
 
     registration.synced().await.unwrap();
@@ -222,8 +228,8 @@ async fn a_slow_call_with_a_short_backlog_is_not_logged() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1), ("b", 2)], open_watch()));
     // The sleep is real: the library measures the duration of a call with the real clock.
-    let handler = Handler::<()>::new().on_add(|_, _| std::thread::sleep(Duration::from_millis(110)));
-    let registration = informer.add_handler(handler).unwrap();
+    let registration =
+        informer.subscribe().on_add(|_, _| std::thread::sleep(Duration::from_millis(110))).register().unwrap();
     informer.start();
 
     registration.synced().await.unwrap();
@@ -346,11 +352,11 @@ async fn the_name_of_a_handler_is_its_own_name_or_its_type_or_its_place_in_the_c
     let informer = informer(&source("10", &[], open_watch()));
 
     let names = [
-        informer.add_handler(probe.handler()).unwrap().name(),
-        informer.add_handler(Nameless).unwrap().name(),
-        informer.add_handler(Arc::new(Nameless)).unwrap().name(),
-        informer.add_handler(Box::new(Nameless)).unwrap().name(),
-        informer.add_handler(Handler::new()).unwrap().name(),
+        informer.subscribe().handler(probe.handler()).unwrap().name(),
+        informer.subscribe().handler(Nameless).unwrap().name(),
+        informer.subscribe().handler(Arc::new(Nameless)).unwrap().name(),
+        informer.subscribe().handler(Box::new(Nameless)).unwrap().name(),
+        informer.subscribe().register().unwrap().name(),
         informer.subscribe().named("given").handler(named_probe.handler()).unwrap().name(),
     ];
 
@@ -375,14 +381,14 @@ async fn a_handler_of_closures_receives_the_events_that_it_has_a_closure_for() {
         let received = Arc::clone(&received);
         move || received.lock().unwrap().push(what)
     };
-    informer.add_handler(Handler::new()).unwrap();
+    informer.subscribe().register().unwrap();
     let add = write("add");
-    informer.add_handler(Handler::<()>::new().on_add(move |_, _| add())).unwrap();
+    informer.subscribe().on_add(move |_, _| add()).register().unwrap();
     let (update, delete, synced) = (write("update"), write("delete"), write("synced"));
-    let handler = Handler::<()>::new().on_update(move |_, _| update()).on_delete(move |_| delete());
-    informer.add_handler(handler.on_synced(synced)).unwrap();
+    let subscribe = informer.subscribe().on_update(move |_, _| update()).on_delete(move |_| delete());
+    subscribe.on_synced(synced).register().unwrap();
     let resync = write("resync");
-    informer.add_handler(Handler::<()>::new().on_resync(move |_| resync())).unwrap();
+    informer.subscribe().on_resync(move |_| resync()).register().unwrap();
     informer.start();
     sleep_seconds(5.0).await;
 
@@ -400,11 +406,15 @@ async fn a_blocking_handler_is_called_by_one_thread_of_its_own() {
     let informer = informer(&source("10", &[("a", 1), ("b", 2), ("c", 3)], open_watch()));
     let threads = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&threads);
-    let handler = Handler::<()>::new().on_add(move |_, _| {
-        let thread = std::thread::current();
-        seen.lock().unwrap().push((thread.id(), thread.name().map(str::to_owned)));
-    });
-    let registration = informer.subscribe().named("blocker").blocking_handler(handler).unwrap();
+    let registration = informer
+        .subscribe()
+        .named("blocker")
+        .on_add(move |_, _| {
+            let thread = std::thread::current();
+            seen.lock().unwrap().push((thread.id(), thread.name().map(str::to_owned)));
+        })
+        .register_blocking()
+        .unwrap();
     informer.start();
 
     registration.synced().await.unwrap();
@@ -422,13 +432,13 @@ async fn a_blocking_handler_is_called_by_one_thread_of_its_own() {
 async fn the_name_of_a_removed_handler_is_used_again() {
     let informer = informer(&source("10", &[], open_watch()));
     let [first_probe, second_probe, third_probe, fourth_probe] = std::array::from_fn(|_| Probe::new());
-    let first = informer.add_handler(first_probe.handler()).unwrap();
-    assert_eq!(&*informer.add_handler(second_probe.handler()).unwrap().name(), "probe (2)");
+    let first = informer.subscribe().handler(first_probe.handler()).unwrap();
+    assert_eq!(&*informer.subscribe().handler(second_probe.handler()).unwrap().name(), "probe (2)");
 
     first.remove();
 
-    assert_eq!(&*informer.add_handler(third_probe.handler()).unwrap().name(), "probe");
-    assert_eq!(&*informer.add_handler(fourth_probe.handler()).unwrap().name(), "probe (3)");
+    assert_eq!(&*informer.subscribe().handler(third_probe.handler()).unwrap().name(), "probe");
+    assert_eq!(&*informer.subscribe().handler(fourth_probe.handler()).unwrap().name(), "probe (3)");
 }
 
 /// PL-05, P9: the filter is users' code that may take long, or remove the handler itself.

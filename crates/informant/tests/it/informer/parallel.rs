@@ -9,7 +9,7 @@ use std::{
 };
 
 use informant::{
-    EventStream, Handler, Registration, ResourceVersion, SharedInformer, informer::Subscribe, listwatch::ScriptedWatch,
+    EventStream, Registration, ResourceVersion, SharedInformer, informer::Subscribe, listwatch::ScriptedWatch,
 };
 use tokio::time::timeout;
 
@@ -118,7 +118,7 @@ async fn on_many_threads_the_events_of_each_handler_add_up_to_the_cache() {
 fn futures_of_informers_and_registrations_are_send() {
     fn is_send<T: Send>(_: &T) {}
     let informer = informer(&source("10", &[], open_watch()));
-    let registration = informer.add_handler(Handler::new()).unwrap();
+    let registration = informer.subscribe().register().unwrap();
     let (version, key, limit) = ("1".into(), informant::Key::cluster_scoped("a"), Duration::ZERO);
     let identity = informant::object::Identity::of_key(key.clone());
     is_send(&informer.synced());
@@ -130,7 +130,7 @@ fn futures_of_informers_and_registrations_are_send() {
     is_send(&informer.wait_until_gone(&identity, limit));
     is_send(&registration.synced());
     is_send(&registration.stop());
-    is_send(&informer.stream().unwrap());
+    is_send(&informer.subscribe().stream().unwrap());
 }
 
 /// P9: before the start and after it, the informer keeps nothing of a removed handler.
@@ -141,8 +141,8 @@ fn handlers_and_streams_that_join_and_leave_leak_no_memory() {
     let join_and_leave = async |times: usize| {
         for _ in 0..times {
             let probe = Probe::new();
-            let handler = informer.add_handler(probe.handler()).unwrap();
-            let stream = informer.stream().unwrap();
+            let handler = informer.subscribe().handler(probe.handler()).unwrap();
+            let stream = informer.subscribe().stream().unwrap();
             handler.remove();
             drop(stream);
             tokio::task::yield_now().await;

@@ -7,7 +7,7 @@ use std::{
 
 use informant::{
     Cached, Key,
-    informer::WaitError,
+    error::WaitError,
     listwatch::{ScriptedList, ScriptedSource, ScriptedWatch},
     object::Identity,
 };
@@ -54,7 +54,7 @@ async fn a_quarantined_object_stays_in_the_cache_until_its_incarnation_ends() {
     source.on_watch(watch.deleted(item("b", 40)).stays_open());
     let informer = informer_with(&source, failing_at(&[3, 4, 6]));
     let probe = Probe::new();
-    informer.add_handler(probe.handler()).unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap();
     informer.start();
     sleep_seconds(100.0).await;
 
@@ -71,7 +71,7 @@ async fn a_watch_event_of_a_quarantined_new_incarnation_deletes_the_old_one() {
     let watch = ScriptedWatch::new().wait(SECOND).added(item_of_incarnation("a", 12, "u2")).stays_open();
     let informer = informer_with(&source("10", &[("a", 1)], watch), failing_at(&[2]));
     let probe = Probe::new();
-    informer.add_handler(probe.handler()).unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap();
     informer.start();
     informer.caught_up_to(&"12".into(), 100 * SECOND).await.unwrap();
 
@@ -126,7 +126,7 @@ async fn a_first_list_with_a_quarantined_object_syncs() {
     let source = source("10", &[("a", 1), ("b", 2)], open_watch());
     let informer = informer_with(&source, failing_at(&[1]));
     let probe = Probe::new();
-    let registration = informer.add_handler(probe.handler()).unwrap();
+    let registration = informer.subscribe().handler(probe.handler()).unwrap();
     informer.start();
 
     registration.synced().await.unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use informant::{
     Key, SharedInformer,
-    informer::WaitError,
+    error::WaitError,
     listwatch::{Backoff, KubeSource, ScriptedList, ScriptedSource, ScriptedWatch},
     object::Identity,
 };
@@ -147,7 +147,7 @@ async fn a_history_change_fails_waits_and_updates_every_object() {
     source.on_watch(ScriptedWatch::new().wait(SECOND).modified(item("a", 200)).stays_open());
     let informer = informer_with(&source, |builder| builder.on_error(|_| {}));
     let probe = crate::support::informers::Probe::of_changing_history();
-    informer.add_handler(probe.handler()).unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap();
     informer.start();
     informer.synced().await.unwrap();
 
@@ -230,7 +230,7 @@ async fn after_a_history_change_an_unchanged_relist_delivers_no_events_again() {
     source.on_watch(open_watch());
     let informer = informer_with(&source, |builder| builder.on_error(|_| {}));
     let probe = crate::support::informers::Probe::new();
-    informer.add_handler(probe.handler()).unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap();
     informer.start();
     informer.caught_up_to(&"300".into(), LONG).await.unwrap_err();
     assert_eq!(informer.status().source.history_changes, 1);

@@ -8,8 +8,8 @@ use std::{
 use futures_util::FutureExt;
 use informant::{
     Registration, SharedInformer,
+    error::{StopError, WaitError, WaitTarget},
     listwatch::{ScriptedSource, SourceHandle},
-    subscribers::{NotCaughtUp, StopHandlerError},
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
@@ -89,7 +89,10 @@ async fn a_wait_for_the_events_of_the_cache_ends_with_the_handler_and_with_the_i
     let Gated { informer, handle, registration, gate, .. } = Gated::start().await;
     let (caught_up, ()) = tokio::join!(registration.caught_up(), async { registration.remove() });
     let error = caught_up.unwrap_err();
-    assert!(matches!(&error, NotCaughtUp::Removed { version, .. } if *version == handle.version()), "{error}");
+    assert!(
+        matches!(&error, WaitError::Removed { awaited: WaitTarget::Version(version), .. } if *version == handle.version()),
+        "{error}"
+    );
     assert_eq!(
         error.to_string(),
         "gated was removed from informer configs and may not have received all events up to version 2"
@@ -104,7 +107,7 @@ async fn a_wait_for_the_events_of_the_cache_ends_with_the_handler_and_with_the_i
     };
     let (caught_up, stopped, ()) = tokio::join!(registration.caught_up(), informer.stop(), end_callback);
     stopped.unwrap();
-    assert!(matches!(caught_up, Err(NotCaughtUp::Stopped { .. })), "{caught_up:?}");
+    assert!(matches!(caught_up, Err(WaitError::Stopped { .. })), "{caught_up:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,7 +134,7 @@ async fn a_handler_is_stopped_within_a_time_limit() {
     let error = registration.stop_within(2 * SECOND).await.unwrap_err();
 
     assert_eq!(start.elapsed(), 2 * SECOND);
-    assert!(matches!(error, StopHandlerError::StillRunning { within, .. } if within == 2 * SECOND));
+    assert!(matches!(error, StopError::StillRunning { within, .. } if within == 2 * SECOND));
     assert_eq!(
         error.to_string(),
         "a callback of gated of informer configs is still running after 2s; the handler is removed, so no other one begins"

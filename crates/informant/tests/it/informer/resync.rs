@@ -7,7 +7,7 @@ use std::{
 
 use futures_util::FutureExt;
 use informant::{
-    Cached, EventStream, Handler, SharedInformer,
+    Cached, EventStream, SharedInformer,
     listwatch::{ScriptedSource, ScriptedWatch},
 };
 use tokio::time::Instant;
@@ -47,7 +47,7 @@ async fn each_handler_is_resynced_at_its_own_period() {
     let source = source("10", &[("a", 1), ("b", 2)], open_watch());
     let informer = informer_with(&source, |builder| builder.resync_every(SECOND));
     let (never, two, three) = (Probe::new(), Probe::new(), Probe::new());
-    informer.subscribe().never_resync().handler(never.handler()).unwrap();
+    informer.subscribe().resync_every(Duration::ZERO).handler(never.handler()).unwrap();
     informer.subscribe().resync_every(2 * SECOND).handler(two.handler()).unwrap();
     informer.subscribe().resync_every(3 * SECOND).handler(three.handler()).unwrap();
     let start = Instant::now();
@@ -70,10 +70,10 @@ async fn a_resync_has_no_deleted_object_after_observed_and_missed_deletes() {
     source.on_watch(open_watch());
     let informer = informer_with(&source, |builder| builder.resync_every(SECOND));
     let (early, late) = (Probe::new(), Probe::new());
-    informer.add_handler(early.handler()).unwrap();
+    informer.subscribe().handler(early.handler()).unwrap();
     informer.start();
     sleep_seconds(2.2).await;
-    informer.add_handler(late.handler()).unwrap();
+    informer.subscribe().handler(late.handler()).unwrap();
     sleep_seconds(10.0).await;
 
     for (probe, deletes) in [(early, vec!["D(a@11)", "T(b, last@2)"]), (late, vec!["T(b, last@2)"])] {
@@ -92,11 +92,11 @@ async fn resync_periods_are_negotiated_until_the_start() {
     let logs = Logs::capture();
     let leaks = Leaks::watch();
     let add = |informer: &SharedInformer<()>, period: Duration| {
-        informer.subscribe().resync_every(period).handler(Handler::new()).unwrap().resync_period()
+        informer.subscribe().resync_every(period).register().unwrap().resync_period()
     };
     let source = source("10", &[], open_watch());
     let informer = informer_with(&source, resyncing(3600 * SECOND));
-    assert_eq!(informer.add_handler(Handler::new()).unwrap().resync_period(), Some(3600 * SECOND));
+    assert_eq!(informer.subscribe().register().unwrap().resync_period(), Some(3600 * SECOND));
     assert_eq!(informer.resync_check_period(), Some(3600 * SECOND));
     assert_eq!(add(&informer, Duration::from_millis(200)), Some(SECOND));
     assert_eq!(informer.resync_check_period(), Some(SECOND));
@@ -144,8 +144,8 @@ async fn an_unchanged_object_of_a_relist_reaches_only_handlers_with_a_resync_per
             Some(period) => builder.resync_every(period),
         });
         let (never, resynced) = (Probe::new(), Probe::new());
-        informer.subscribe().never_resync().handler(never.handler()).unwrap();
-        informer.add_handler(resynced.handler()).unwrap();
+        informer.subscribe().resync_every(Duration::ZERO).handler(never.handler()).unwrap();
+        informer.subscribe().handler(resynced.handler()).unwrap();
         informer.start();
         sleep_seconds(10.0).await;
 
@@ -168,10 +168,13 @@ async fn a_resync_delivers_the_newest_state_as_an_update_of_the_object_to_itself
     let received = Arc::new(Mutex::new(Vec::new()));
     let writing = Arc::clone(&received);
     // The handler has no closure for resyncs, so it receives them as updates.
-    let handler = Handler::<()>::new().on_update(move |old, new| {
-        writing.lock().unwrap().push((format!("{old:?}→{new:?}"), Cached::ptr_eq(old, new)));
-    });
-    informer.add_handler(handler).unwrap();
+    informer
+        .subscribe()
+        .on_update(move |old, new| {
+            writing.lock().unwrap().push((format!("{old:?}→{new:?}"), Cached::ptr_eq(old, new)));
+        })
+        .register()
+        .unwrap();
     informer.start();
     sleep_seconds(2.5).await;
 
@@ -190,7 +193,7 @@ async fn resyncs_begin_when_the_informer_is_synced() {
     source.on_watch(open_watch());
     let informer = informer_with(&source, resyncing(SECOND));
     let probe = Probe::new();
-    informer.add_handler(probe.handler()).unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap();
     let start = Instant::now();
     informer.start();
     sleep_seconds(8.2).await;
@@ -225,7 +228,7 @@ async fn constant_changes_do_not_delay_resyncs() {
     }
     let informer = informer_with(&source("10", &[("a", 1), ("busy", 2)], watch.stays_open()), resyncing(SECOND));
     let probe = Probe::new();
-    informer.add_handler(probe.handler()).unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap();
     let start = Instant::now();
     informer.start();
     sleep_seconds(3.5).await;
@@ -240,7 +243,7 @@ async fn a_late_resync_tick_does_not_skip_the_next_one() {
     let leaks = Leaks::watch();
     let informer = informer_with(&source("10", &[("a", 1)], open_watch()), resyncing(10 * SECOND));
     let probe = Probe::new();
-    informer.add_handler(probe.handler()).unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap();
     let start = Instant::now();
     informer.start();
     informer.synced().await.unwrap();
@@ -365,7 +368,7 @@ async fn missed_resync_ticks_do_not_pile_up() {
     let leaks = Leaks::watch();
     let informer = informer_with(&source("10", &[("a", 1)], open_watch()), resyncing(10 * SECOND));
     let probe = Probe::new();
-    informer.add_handler(probe.handler()).unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap();
     let start = Instant::now();
     informer.start();
     informer.synced().await.unwrap();

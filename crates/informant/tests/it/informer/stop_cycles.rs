@@ -2,11 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use informant::{
-    Registration, SharedInformer, SharedInformerFactory,
-    informer::{InformerState, StopError},
-    subscribers::StopHandlerError,
-};
+use informant::{Registration, SharedInformer, SharedInformerFactory, error::StopError, informer::InformerState};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use tokio::sync::Barrier;
 
@@ -69,7 +65,7 @@ async fn handlers_of_several_informers_that_stop_each_other_in_a_circle_get_one_
 /// Decision 16
 #[tokio::test(start_paused = true)]
 async fn the_error_of_a_circle_of_stops_names_the_informer() {
-    let error = StopError::WaitsForCaller { informer: "pods".into() };
+    let error = StopError::WaitsForCaller { informer: "pods".into(), handler: None };
     assert_eq!(
         error.to_string(),
         "this callback cannot wait for informer pods to stop, because a callback of that informer waits for this one; the \
@@ -120,7 +116,7 @@ async fn handlers_of_one_informer_that_stop_each_other_get_one_error_and_both_en
 
     let outcomes = outcomes.lock().unwrap().clone();
     let errors: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
-    assert!(matches!(&errors[..], [StopHandlerError::WaitsForCaller { .. }]), "{errors:?}");
+    assert!(matches!(&errors[..], [StopError::WaitsForCaller { .. }]), "{errors:?}");
     leaks.stop(&informer).await;
 }
 
@@ -138,21 +134,24 @@ fn blocking_handlers_that_stop_the_factories_of_each_other_get_one_error_and_bot
                     (SharedInformerFactory::clone(stopped), handle.clone(), Arc::clone(&together));
                 let outcomes = Arc::clone(&outcomes);
                 own.informer::<Node>();
-                let handler = informant::Handler::<ConfigMap>::new().on_add(move |_, _| {
-                    together.wait();
-                    let stopped = handle.block_on(stopped.stop());
-                    outcomes.lock().unwrap().push(stopped);
-                });
-                own.informer::<ConfigMap>().subscribe().blocking_handler(handler).unwrap();
+                own.informer::<ConfigMap>()
+                    .subscribe()
+                    .on_add(move |_, _| {
+                        together.wait();
+                        let stopped = handle.block_on(stopped.stop());
+                        outcomes.lock().unwrap().push(stopped);
+                    })
+                    .register_blocking()
+                    .unwrap();
                 own.start();
             }
 
             wait_until(|| outcomes.lock().unwrap().len() == 2).await;
 
             let outcomes = std::mem::take(&mut *outcomes.lock().unwrap());
-            let errors: Vec<_> = outcomes.into_iter().filter_map(Result::err).flat_map(|stop| stop.errors).collect();
+            let errors: Vec<_> = outcomes.into_iter().filter_map(Result::err).flat_map(|stop| stop.errors().to_vec()).collect();
             assert!(
-                matches!(&errors[..], [StopError::WaitsForCaller { informer }] if &**informer == "configmaps"),
+                matches!(&errors[..], [StopError::WaitsForCaller { informer, handler: None }] if &**informer == "configmaps"),
                 "{errors:?}"
             );
             first.stop().await.unwrap();

@@ -16,7 +16,7 @@ async fn a_stream_has_every_event_in_order_and_ends_with_the_informer() {
     let leaks = Leaks::watch();
     let watch = ScriptedWatch::new().wait(Duration::from_secs(1)).modified(item("a", 11)).deleted(item("a", 12));
     let informer = informer(&source("10", &[("a", 1)], watch.stays_open()));
-    let mut stream = informer.stream().unwrap();
+    let mut stream = informer.subscribe().stream().unwrap();
     informer.start();
     let probe = Probe::new();
     for _ in 0..4 {
@@ -35,7 +35,7 @@ async fn a_stream_has_every_event_in_order_and_ends_with_the_informer() {
 async fn a_stream_is_synced_when_its_reader_has_requested_the_event_after_the_initial_list() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
-    let mut stream = informer.stream().unwrap();
+    let mut stream = informer.subscribe().stream().unwrap();
     informer.start();
     let first = stream.next().await.unwrap();
     assert!(matches!(first, Event::Added { origin: Origin::InitialList, .. }));
@@ -58,7 +58,7 @@ async fn an_informer_is_synced_when_a_stream_receives_synced() {
     }
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[], open_watch()));
-    let mut stream = informer.stream().unwrap();
+    let mut stream = informer.subscribe().stream().unwrap();
     let asks = Arc::new(Asks(informer.clone(), Mutex::default()));
     let waker = Waker::from(Arc::clone(&asks));
     assert!(stream.poll_next_unpin(&mut Context::from_waker(&waker)).is_pending());
@@ -114,7 +114,7 @@ async fn dropping_a_stream_unregisters_it() {
 async fn removing_a_stream_ends_it_for_a_waiting_reader() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[], open_watch()));
-    let mut stream = informer.stream().unwrap();
+    let mut stream = informer.subscribe().stream().unwrap();
     let registration = stream.registration().clone();
     informer.start();
     let reading = tokio::spawn(async move {

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use informant::listwatch::{ScriptedList, ScriptedSource};
+use informant::{
+    error::SyncError,
+    listwatch::{ScriptedList, ScriptedSource},
+};
 
 use crate::support::{
     Logs,
@@ -11,6 +14,7 @@ use crate::support::{
         Leaks, Probe, connection_refused, informer, informer_with, list, open_watch, show_error, sleep_seconds, source,
         status_error,
     },
+    key,
 };
 
 fn forbidden() -> ScriptedSource<()> {
@@ -89,7 +93,7 @@ async fn synced_completes_at_the_moment_of_the_sync() {
     source.on_watch(open_watch());
     let informer = informer_with(&source, |builder| builder.on_error(|_| {}));
     let probe = Probe::new();
-    let registration = informer.add_handler(probe.handler()).unwrap();
+    let registration = informer.subscribe().handler(probe.handler()).unwrap();
     let start = tokio::time::Instant::now();
     informer.start();
     assert!(!informer.is_synced() && !registration.is_synced());
@@ -113,7 +117,7 @@ async fn a_handler_that_is_added_during_the_first_list_is_synced_with_it() {
     informer.start();
     sleep_seconds(2.0).await;
     let probe = Probe::new();
-    let registration = informer.add_handler(probe.handler()).unwrap();
+    let registration = informer.subscribe().handler(probe.handler()).unwrap();
     assert!(!registration.is_synced());
 
     registration.synced().await.unwrap();
@@ -202,4 +206,47 @@ fn synced_of_an_informer_that_was_not_started_works_outside_of_a_runtime() {
     let informer = informer(&source("10", &[("a", 1)], open_watch()));
 
     assert!(informer.synced().now_or_never().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_of_an_informer_that_was_not_started_says_so() {
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+
+    let error = informer.synced_within(Duration::from_secs(5)).await.unwrap_err();
+
+    assert_eq!(
+        error.to_string(),
+        "informer things is not synced after 5s: it has not been started; call `start` on it or on its factory"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_not_found_before_the_first_list_may_exist_and_the_error_says_so() {
+    let informer = informer(&source("10", &[("a", 1)], open_watch()));
+    let leaks = Leaks::watch();
+    let error = |name: &str| informer.lister().require(&key(name)).map(drop).map_err(|error| error.to_string());
+    let not_synced =
+        "a not found in the cache of things, which is not synced yet; wait for `synced` before you read it";
+    assert_eq!(error("a"), Err(not_synced.to_owned()));
+
+    informer.start();
+    informer.synced().await.unwrap();
+
+    assert_eq!(error("a"), Ok(()));
+    assert_eq!(error("b"), Err("b not found in the cache of things".to_owned()));
+    leaks.stop(&informer).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_handler_fails_as_fast_as_waiting_for_its_informer() {
+    let _logs = Logs::capture();
+    let leaks = Leaks::watch();
+    let informer = informer_with(&forbidden(), informant::InformerBuilder::fail_fast);
+    let registration = informer.subscribe().handler(Probe::new().handler()).unwrap();
+    informer.start();
+
+    let error = registration.synced().await.unwrap_err();
+
+    assert!(matches!(&error, SyncError::Permanent { informer, .. } if &**informer == "things"), "{error}");
+    leaks.stop(&informer).await;
 }

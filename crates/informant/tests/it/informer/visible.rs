@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt};
 use informant::{
-    Cached, Handler, Key, SharedInformer,
+    Cached, Key, SharedInformer,
     informer::InformerState,
     listwatch::{
         Item, ListPiece, ListRequest, ListStream, ListWatch, ScriptedList, ScriptedSource, ScriptedWatch, SourceError,
@@ -62,8 +62,12 @@ async fn metrics_are_recorded_under_their_documented_names() {
     // The informer records to the recorder that is installed in this thread when it is built.
     let (informer, registration) = metrics::with_local_recorder(&recorder, || {
         let informer = informer_with(&source, |builder| builder);
-        let handler = Handler::<()>::new().on_update(|_, _| std::panic::resume_unwind(Box::new("oh")));
-        let registration = informer.subscribe().named("h").handler(handler).unwrap();
+        let registration = informer
+            .subscribe()
+            .named("h")
+            .on_update(|_, _| std::panic::resume_unwind(Box::new("oh")))
+            .register()
+            .unwrap();
         (informer, registration)
     });
     informer
@@ -118,7 +122,7 @@ async fn the_status_shows_a_healthy_informer_and_its_handlers() {
     let fresh = informer.status();
     assert_eq!((fresh.state, fresh.is_stale(), fresh.last_event_age()), (InformerState::New, true, None));
     let probe = Probe::new();
-    informer.add_handler(probe.handler()).unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap();
     let stream = informer.subscribe().named("idle").stream().unwrap();
     informer.start();
     sleep_seconds(5.0).await;
@@ -210,7 +214,7 @@ async fn the_backlog_of_each_stream_is_shown_and_falls_when_it_is_read() {
     let snapshotter = recorder.snapshotter();
     let (informer, mut read, unread) = metrics::with_local_recorder(&recorder, || {
         let informer = informer(&source("10", &[("a", 1), ("b", 2)], open_watch()));
-        let (read, unread) = (informer.stream().unwrap(), informer.stream().unwrap());
+        let (read, unread) = (informer.subscribe().stream().unwrap(), informer.subscribe().stream().unwrap());
         (informer, read, unread)
     });
     informer.start();
@@ -299,7 +303,7 @@ async fn the_status_of_an_informer_is_serialized_with_ages_in_seconds_and_errors
     let source = source("10", &[("a", 1), ("b", 2)], open_watch());
     let informer = informer(&source);
     let json = |informer: &SharedInformer<()>| serde_json::to_string(&informer.status()).unwrap();
-    let registration = informer.subscribe().named("printer").handler(Handler::new()).unwrap();
+    let registration = informer.subscribe().named("printer").register().unwrap();
 
     informer.start();
     informer.synced().await.unwrap();
@@ -309,10 +313,10 @@ async fn the_status_of_an_informer_is_serialized_with_ages_in_seconds_and_errors
     assert_eq!(
         json(&informer),
         concat!(
-            r#"{"name":"things","state":"running","is_synced":true,"problem":null,"objects":2,"version":"10","queued":0,"#,
+            r#"{"name":"things","namespace":null,"state":"running","is_synced":true,"problem":null,"objects":2,"version":"10","queued":0,"#,
             r#""quarantined":0,"audits":0,"wrong_objects":0,"source":{"activity":{"type":"watching"},"version":"10","last_event_age_seconds":2.5,"#,
             r#""confirmed_age_seconds":2.5,"unanswered_seconds":null,"last_error":null,"pending":null,"failing_seconds":null,"#,
-            r#""is_gone":false,"lists":1,"watches":1,"events":0,"history_changes":0,"unchecked_outages":0},"crash":null,"handlers":[{"#,
+            r#""is_gone":false,"lists":1,"watches":1,"events":0,"failures":0,"history_changes":0,"unchecked_outages":0},"crash":null,"handlers":[{"#,
             r#""name":"printer","is_synced":true,"backlog":0,"delivered":3,"coalesced":0,"panics":0,"resyncs_skipped":0}]}"#,
         )
     );
@@ -347,6 +351,7 @@ async fn the_problem_of_an_informer_is_serialized_with_its_type_and_its_message(
             "informer": "things",
             "failing_seconds": 0.001,
             "is_synced": false,
+            "code": 403,
             "reason": reason,
             "message": message,
         })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use informant::{
     Cached, Key, SharedInformer,
-    informer::WaitError,
+    error::WaitError,
     listwatch::{ScriptedSource, SourceHandle},
 };
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -1,4 +1,4 @@
-//! Objects whose destructor reads the queue that drops them, and objects whose destructor panics.
+//! Objects whose destructor reads the queue that drops them.
 
 use std::sync::{
     Arc, Mutex,
@@ -12,10 +12,7 @@ use informant::{
     queue::{DeltaFifo, ItemOutcome, KnownObjects},
 };
 
-use crate::support::{
-    Logs,
-    informers::{OnDrop, without_deadlock},
-};
+use crate::support::informers::{OnDrop, without_deadlock};
 
 type Object = Cached<OnDrop>;
 
@@ -180,13 +177,4 @@ fn the_destructor_of_an_object_may_push_to_the_queue_that_drops_it() {
     without_deadlock(|| {
         run(|queue| queue.push(Change::Bookmark("7".into())));
     });
-}
-
-/// P8: several objects of one call panic when they are dropped. Two panics at once would abort the process.
-#[test]
-fn a_queue_survives_objects_that_panic_when_they_are_dropped() {
-    let logs = Logs::capture();
-    run(|_| std::panic::resume_unwind(Box::new("panic of the destructor")));
-    let logs = logs.take();
-    assert!(logs.contains("known-1") && logs.contains("panic of the destructor"), "{logs}");
 }

@@ -2,7 +2,8 @@
 
 use informant::{
     Lazy, Object,
-    listwatch::{KubeSource, Reflector, ScopeError},
+    error::RequestError,
+    listwatch::{KubeSource, Reflector},
     object::{DecodeError, RawObject},
 };
 use informant_apiserver::{ApiServer, Fault, Kind, On};
@@ -187,11 +188,11 @@ fn a_namespace_for_a_cluster_scoped_kind_is_an_error() {
 
     let resource = ApiResource::erase::<Node>(&());
     let dynamic = KubeSource::dynamic(client(&server), resource).scoped(&kube::discovery::Scope::Cluster);
-    assert!(matches!(dynamic.in_namespace("shop"), Err(ScopeError::ClusterScoped { .. })));
+    assert!(matches!(dynamic.in_namespace("shop"), Err(RequestError::ClusterScoped { .. })));
 
     let pods = KubeSource::of_kind::<Pod>(client(&server));
     for odd in ["", "a/b", "../nodes", "a b", "a?watch=false"] {
-        assert!(matches!(pods.clone().in_namespace(odd), Err(ScopeError::BadNamespace { .. })), "{odd:?}");
+        assert!(matches!(pods.clone().in_namespace(odd), Err(RequestError::BadNamespace { .. })), "{odd:?}");
     }
     assert!(pods.in_namespace("kube-system").is_ok());
 }

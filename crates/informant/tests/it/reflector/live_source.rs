@@ -25,7 +25,7 @@ fn connection_lost() -> SourceError {
 
 fn start_informer<O: Object>(source: &ScriptedSource<O>) -> (SharedInformer<O>, EventStream<O>) {
     let informer = SharedInformer::new(source.clone());
-    let events = informer.stream().unwrap();
+    let events = informer.subscribe().stream().unwrap();
     informer.start();
     (informer, events)
 }
@@ -222,7 +222,7 @@ async fn a_live_source_copies_decoded_items_so_that_each_informer_can_transform_
         informer.synced().await.unwrap();
     }
 
-    let mut events = one.stream().unwrap();
+    let mut events = one.subscribe().stream().unwrap();
     assert_eq!([next_line(&mut events).await, next_line(&mut events).await], ["+apples@2", "synced"]);
     handle.modified(stock("apples", 11));
     handle.deleted(stock("apples", 1).identity().unwrap().key.clone());

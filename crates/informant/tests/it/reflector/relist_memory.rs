@@ -100,7 +100,7 @@ fn peak_bytes_of_a_relist(changed: usize) -> usize {
 
 #[test]
 fn a_relist_holds_no_second_copy_of_unchanged_objects() {
-    let one = 28_000;
+    let one = 22_000;
     let nothing = peak_bytes_of_a_relist(0);
     let some = peak_bytes_of_a_relist(10);
     let all = peak_bytes_of_a_relist(PODS);

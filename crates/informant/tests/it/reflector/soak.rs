@@ -107,7 +107,7 @@ fn write<O>(delta: &Delta<O>, writes: &mut WriteBatch<O>) {
 fn check_order<O>(applied: &informant::store::Applied<O>, out_of_order: &Counter) {
     for replacement in &applied.replacements {
         let (Some(old), Some(new)) = (&replacement.old, &replacement.new) else { continue };
-        if old.uid() == new.uid() && new.version().compare(old.version()) == Ok(std::cmp::Ordering::Less) {
+        if old.uid() == new.uid() && new.version().compare(old.version()) == Some(std::cmp::Ordering::Less) {
             out_of_order.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         }
     }

@@ -72,6 +72,7 @@ async fn failing_since_is_the_time_of_the_first_failed_watch_although_lists_succ
     let last = running.handle.status();
     assert!(matches!(last.activity, Activity::Watching));
     assert_eq!((last.lists, last.failing_since), (3, None));
+    assert_eq!(last.failures, 100, "each refused watch counts");
     running.stop().await;
 }
 

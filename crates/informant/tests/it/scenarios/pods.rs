@@ -33,7 +33,7 @@ async fn handlers_and_readers_follow_pods_from_create_to_delete<F: PodType>() {
     let informer = factory.request::<F>().in_namespace(&pods.namespace).informer().unwrap();
     let by_node = informer.add_index("node", |pod: &Cached<F>| pod.seen().node).unwrap();
     let probe = Probe::new();
-    let registration = informer.add_handler(probe.handler()).unwrap();
+    let registration = informer.subscribe().handler(probe.handler()).unwrap();
     factory.start();
     timeout(LONG, factory.synced()).await.unwrap().unwrap();
     timeout(LONG, registration.synced()).await.unwrap().unwrap();
@@ -75,7 +75,7 @@ async fn a_stream_that_joins_late_receives_the_cached_pods<F: PodType>() {
     let labelled = pods.label("a", "api").await;
     informer.wait_for(&labelled.key, &labelled.version, LONG).await.unwrap();
 
-    let mut events = informer.stream().unwrap();
+    let mut events = informer.subscribe().stream().unwrap();
     let Some(Event::Added { object, origin: Origin::InitialList }) = events.next().await else {
         panic!("the pod is cached")
     };

@@ -24,7 +24,7 @@ async fn pods_that_begin_to_match_a_selector_are_added_and_pods_that_stop_matchi
     let factory = cluster.factory();
     let informer = factory.request::<F>().in_namespace(&pods.namespace).with_labels("app=web").informer().unwrap();
     let probe = Probe::new();
-    informer.add_handler(probe.handler()).unwrap();
+    informer.subscribe().handler(probe.handler()).unwrap();
     factory.start();
     // A list from the memory of a busy server may be older than the pod.
     informer.wait_for(&first.key, &first.version, LONG).await.unwrap();
@@ -68,7 +68,7 @@ async fn a_view_has_the_pods_of_several_namespaces<F: PodType>() {
     let factory = cluster.factory();
     let view: View<F> = factory.request().in_namespaces([&*shop.namespace, &*bank.namespace]).view().unwrap();
     let probe = Probe::new();
-    view.add_handler(probe.handler()).unwrap();
+    view.subscribe().handler(probe.handler()).unwrap();
     factory.start();
     view.synced_within(LONG).await.unwrap();
     probe.until("synced").await;

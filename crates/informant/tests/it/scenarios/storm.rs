@@ -35,7 +35,7 @@ async fn a_storm_of_changes_ends_with_caches_and_handlers_that_agree_with_the_se
     let informer = factory.request::<F>().in_namespace(&pods.namespace).informer().unwrap();
     let by_node = informer.add_index("node", |pod: &Cached<F>| pod.seen().node).unwrap();
     let (early, late) = (Probe::new(), Probe::new());
-    informer.add_handler(early.handler()).unwrap();
+    informer.subscribe().handler(early.handler()).unwrap();
     factory.start();
 
     let mut alive = BTreeSet::new();
@@ -53,7 +53,7 @@ async fn a_storm_of_changes_ends_with_caches_and_handlers_that_agree_with_the_se
             (true, _) => drop(pods.label(&name, app).await),
         }
         if step == 75 {
-            informer.add_handler(late.handler()).unwrap();
+            informer.subscribe().handler(late.handler()).unwrap();
         }
     }
 

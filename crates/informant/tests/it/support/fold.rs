@@ -118,6 +118,6 @@ impl<O> Fold<O> {
 
     /// Returns true if a version that the handler received is older than an earlier one, which the source's history does not explain.
     fn is_older(&self, version: &ResourceVersion, earlier: &ResourceVersion) -> bool {
-        !self.history_may_change && version.compare(earlier).is_ok_and(|order| order == Ordering::Less)
+        !self.history_may_change && version.compare(earlier) == Some(Ordering::Less)
     }
 }

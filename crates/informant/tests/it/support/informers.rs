@@ -10,7 +10,7 @@ use std::{
 };
 
 use informant::{
-    Handler, Key, Registration, SharedInformer,
+    EventHandler, Key, Registration, SharedInformer,
     informer::{InformerBuilder, InformerState},
     listwatch::{Item, ScriptedSource, ScriptedWatch},
     object::Identity,
@@ -115,13 +115,21 @@ pub(crate) fn add_stuck_handler<O: Send + Sync + 'static>(
     let (open, gate) = mpsc::channel::<()>();
     let (gate, running) = (Mutex::new(gate), Arc::new(AtomicUsize::new(0)));
     let count = Arc::clone(&running);
-    let handler = Handler::<O>::new().on_add(move |_, _| {
-        count.fetch_add(1, Ordering::SeqCst);
-        // An error means that the sender was dropped.
-        let _ = gate.lock().unwrap().recv();
-        count.fetch_sub(1, Ordering::SeqCst);
-    });
-    (informer.subscribe().named("stuck").blocking_handler(handler).unwrap(), open, running)
+    (
+        informer
+            .subscribe()
+            .named("stuck")
+            .on_add(move |_, _| {
+                count.fetch_add(1, Ordering::SeqCst);
+                // An error means that the sender was dropped.
+                let _ = gate.lock().unwrap().recv();
+                count.fetch_sub(1, Ordering::SeqCst);
+            })
+            .register_blocking()
+            .unwrap(),
+        open,
+        running,
+    )
 }
 
 pub(crate) const fn milliseconds(count: u64) -> Duration {
@@ -162,24 +170,12 @@ impl OnDrop {
     pub(crate) fn new(act: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Box::new(act))
     }
-
-    /// A handler that owns this value.
-    pub(crate) fn into_handler(self) -> Handler<()> {
-        Handler::<()>::new().on_synced(move || keep(&self))
-    }
 }
+
+impl EventHandler<()> for OnDrop {}
 
 impl Drop for OnDrop {
     fn drop(&mut self) {
         (self.0)();
-    }
-}
-
-/// A panic payload that panics when it is dropped.
-pub(crate) struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        std::panic::resume_unwind(Box::new("and again"));
     }
 }

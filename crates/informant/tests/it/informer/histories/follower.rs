@@ -76,7 +76,7 @@ impl<O: Texted> Follower<O> {
         }
         subscribe = match random.u32(0..3) {
             0 => subscribe,
-            1 => subscribe.never_resync(),
+            1 => subscribe.resync_every(Duration::ZERO),
             _ => subscribe.resync_every(Duration::from_secs(random.u64(5..600))),
         };
         let random = fastrand::Rng::with_seed(random.u64(..));

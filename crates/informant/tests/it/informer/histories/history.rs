@@ -195,7 +195,7 @@ impl<O: Texted> Record<O> {
 }
 
 fn goes_back<O>(before: &Cached<O>, now: &Cached<O>) -> bool {
-    before.uid() == now.uid() && now.version().compare(before.version()) == Ok(Ordering::Less)
+    before.uid() == now.uid() && now.version().compare(before.version()) == Some(Ordering::Less)
 }
 
 pub(super) fn shown<O: Texted>(object: &Cached<O>) -> String {

@@ -94,10 +94,10 @@ async fn wait_for<O: Texted>(
     let waited = informer.wait_for(&key, &version, Duration::from_secs(3000)).await;
     let cache = informer.lister().version();
     match waited {
-        Ok(Some(object)) if object.version().compare(&version) == Ok(Ordering::Less) => {
+        Ok(Some(object)) if object.version().compare(&version) == Some(Ordering::Less) => {
             Some(format!("{key}@{version} was waited for, and came as {object:?}"))
         }
-        Ok(None) if cache.as_ref().is_none_or(|cache| cache.compare(&version) == Ok(Ordering::Less)) => {
+        Ok(None) if cache.as_ref().is_none_or(|cache| cache.compare(&version) == Some(Ordering::Less)) => {
             Some(format!("{key}@{version} was waited for, and said to be gone by a cache at {cache:?}"))
         }
         Ok(_) | Err(_) => None,

@@ -1,21 +1,18 @@
-//! The errors of lists and watches.
+//! The errors of lists and watches: [`SourceError`] for sources, [`ListWatchError`] for the users of a reflector.
 //!
 //! - **In:** failed requests, and responses that contradict themselves or each other.
-//! - **Out:** one error type for sources, one for the reflector's users, and an error with its causes as one line.
-//! - **Knows nothing of:** what the reflector does next; that is decided in `rules`.
+//! - **Out:** one line of text for each error.
+//! - **Knows nothing of:** what the reflector does next; that is decided in `listwatch::rules`.
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use kube::core::Status;
 
-use super::frames::FrameError;
-use crate::{
-    Key, ResourceVersion,
-    error::{OneLine, inner_of},
-};
+use super::report::{Chain, StatusLine};
+use crate::{Key, ResourceVersion, listwatch::frames::FrameError};
 
 /// A failed list or watch request: which one, and why.
-#[derive(thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[error("{operation} {resource} failed")]
 #[non_exhaustive]
 pub struct ListWatchError {
@@ -50,7 +47,7 @@ pub enum Operation {
 /// The kind of error decides what the reflector does next, after a delay: after [`Refused`](Self::Refused), [`Unreachable`](Self::Unreachable),
 /// [`Connection`](Self::Connection) and server errors (5xx, 429) it resumes the watch at the version that it reached; after
 /// [`expired`](Self::expired), most other statuses and [`Other`](Self::Other) it lists again.
-#[derive(thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
     /// The server refused the request, or ended the watch, with a status.
@@ -257,7 +254,7 @@ impl SourceError {
     }
 
     /// Returns a copy of the error, which the reflector treats in the same way. Errors of other crates cannot be copied: the copy has their text.
-    pub(super) fn copy(&self) -> Self {
+    pub(crate) fn copy(&self) -> Self {
         let text = |source: &(dyn Error + Send + Sync + 'static)| Chain(source).to_string().into();
         match self {
             Self::Status { status, retry_after } => Self::Status { status: status.clone(), retry_after: *retry_after },
@@ -289,7 +286,7 @@ impl SourceError {
     }
 
     /// Returns how long the server asked the client to wait.
-    pub(super) fn retry_after(&self) -> Option<Duration> {
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
         let Self::Status { status, retry_after } = self else { return None };
         let details = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
         retry_after.or((details > 0).then(|| Duration::from_secs(details.into())))
@@ -324,104 +321,5 @@ impl fmt::Display for Keys<'_> {
             write!(f, "{separator}{key}")?;
         }
         Ok(())
-    }
-}
-
-/// A status in one line.
-struct StatusLine<'a>(&'a Status);
-
-impl fmt::Display for StatusLine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Status { message, reason, code, .. } = self.0;
-        let reason = if reason.is_empty() { "no reason given" } else { reason };
-        match message.is_empty() {
-            true => write!(f, "{reason} ({code})"),
-            false => write!(f, "{} ({reason}, {code})", OneLine(message)),
-        }
-    }
-}
-
-/// Formats an error with its causes and the advice to the user in one line, for logs.
-pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));
-
-impl fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = text_of(inner_of(self.0));
-        let mut advice = None;
-        for error in causes(self.0) {
-            advice = advice.or(advice_of(error));
-            let cause = text_of(error);
-            // Errors of other crates often repeat their cause in their own text.
-            if !text.ends_with(&cause) {
-                text = format!("{text}: {cause}");
-            }
-        }
-        OneLine(&text).fmt(f)?;
-        match advice {
-            Some(advice) => write!(f, " ({advice})"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Iterates over an error and its causes: at most 16, so that an error that is its own source does not cause an endless loop.
-pub(crate) fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    // The source of an error whose status `text_of` prints repeats that status.
-    fn source<'a>(error: &&'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
-        if api_status(inner_of(*error)).is_some() { None } else { (*error).source() }
-    }
-    std::iter::successors(Some(error), source).map(inner_of).take(16)
-}
-
-/// The text of an error without its causes. kube's own text of a status has all its fields.
-pub(crate) fn text_of(error: &(dyn Error + 'static)) -> String {
-    match api_status(error) {
-        Some(status) => format!("the server answered: {}", StatusLine(status)),
-        None => error.to_string(),
-    }
-}
-
-/// The status inside of an error of `kube`.
-fn api_status<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Status> {
-    let kube::Error::Api(status) = error.downcast_ref()? else { return None };
-    Some(status)
-}
-
-/// The advice of an error, if it is a failed request.
-pub(crate) fn advice_of(error: &(dyn Error + 'static)) -> Option<&'static str> {
-    let shared = error.downcast_ref::<Arc<ListWatchError>>().map(|error| &**error);
-    error.downcast_ref::<ListWatchError>().or(shared)?.advice()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_is_one_line_with_the_failed_request_and_the_cause() {
-        let source = SourceError::from(Status::failure("pods is forbidden", "Forbidden").with_code(403));
-        let error = ListWatchError {
-            operation: Operation::List,
-            resource: "pods".into(),
-            source,
-            server_may_be_starting: false,
-        };
-
-        assert_eq!(
-            Chain(&error).to_string(),
-            "listing pods failed: the server answered: pods is forbidden (Forbidden, 403) (grant the client's user `list` and `watch` on \
-             it)"
-        );
-    }
-
-    #[test]
-    fn a_chain_prints_a_cause_once_even_if_the_error_contains_its_text() {
-        #[derive(Debug, thiserror::Error)]
-        #[error("no connection: {0}")]
-        struct Wordy(#[source] std::io::Error);
-
-        let source = SourceError::Refused { source: Wordy(std::io::Error::other("refused")).into() };
-
-        assert_eq!(Chain(&source).to_string(), "the connection was refused: no connection: refused");
     }
 }

@@ -1,0 +1,193 @@
+//! Makes requests: waits for the header of a response, and finds out whether the server answers other requests meanwhile.
+//!
+//! - **In:** a request.
+//! - **Out:** its response, or an error after a time limit; the pending request, in the status.
+//! - **Knows nothing of:** how a response is read, and what follows.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use futures_util::future::{Either, OptionFuture, join, select};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tracing::debug;
+
+use super::{Shared, reader::EventReader, status::PendingRequest};
+use crate::{
+    ResourceVersion,
+    listwatch::{
+        ListRequest, ListStream, Operation, Served, SourceError, WatchRequest,
+        any_source::DynSource,
+        witness::{HistoryAnswer, Witness, ask_for_version},
+    },
+    object::Erased,
+};
+
+/// Makes the requests of one reflector.
+pub(super) struct Requests {
+    pub(super) shared: Shared,
+    /// The longest wait for a response, and for the next piece of a list.
+    pub(super) idle_timeout: Duration,
+    /// The shortest timeout that a watch is requested with.
+    watch_timeout: Duration,
+    /// The largest accepted object, in bytes of JSON.
+    pub(super) size_limit: usize,
+    /// The operation that last got no response, and how many of its requests in a row got none. Requests of other operations may be answered
+    /// meanwhile.
+    unanswered: Option<(Operation, u32)>,
+}
+
+/// How long a watch may take to begin. A busy server may let a request wait for 15 s.
+const WATCH_WITHIN: Duration = Duration::from_secs(20);
+
+/// How long a list may take to begin. An API server gives up after a minute.
+const LIST_WITHIN: Duration = Duration::from_secs(65);
+
+/// How long the lookups about one event may take. The events of the watch are held meanwhile.
+const CHECKED_WITHIN: Duration = Duration::from_secs(30);
+
+/// A request without a response for this long is shown in the status, and the server is asked for its version.
+const SLOW: Duration = Duration::from_secs(10);
+
+/// The time limit for the answer to that question.
+const ANSWER_WITHIN: Duration = Duration::from_millis(2500);
+
+/// How often the reflector looks whether the server answers others.
+const TICK: Duration = Duration::from_secs(1);
+
+impl Requests {
+    pub(super) fn new(shared: Shared, idle_timeout: Duration, watch_timeout: Duration, size_limit: usize) -> Self {
+        Self { shared, idle_timeout, watch_timeout, size_limit, unanswered: None }
+    }
+
+    /// Asks the source whether it serves the kind.
+    pub(super) async fn is_served(&self) -> Served {
+        timeout(self.idle_timeout, self.shared.source.is_served()).await.unwrap_or(Served::Unknown)
+    }
+
+    /// Requests a page of a list.
+    pub(super) async fn list(&mut self, request: &ListRequest) -> Result<ListStream<Erased>, SourceError> {
+        let source = Arc::clone(&self.shared.source);
+        self.response(Operation::List, LIST_WITHIN, || source.list(request.clone())).await
+    }
+
+    /// Requests a watch, or a streamed list. Its timeout is random, so that not all watches of a server end at the same time.
+    pub(super) async fn watch(
+        &mut self,
+        version: ResourceVersion,
+        sends_initial_events: bool,
+    ) -> Result<EventReader, SourceError> {
+        let least = self.watch_timeout.as_secs();
+        let watch_timeout = Duration::from_secs(fastrand::u64(least..least.saturating_mul(2)));
+        let request = WatchRequest { version, sends_initial_events, timeout: watch_timeout };
+        let asked_at = Instant::now();
+        let source = Arc::clone(&self.shared.source);
+        let operation = if sends_initial_events { Operation::StreamList } else { Operation::OpenWatch };
+        let stream = self.response(operation, WATCH_WITHIN, || source.watch(request.clone())).await?;
+        Ok(EventReader::new(stream, &request, asked_at, self.size_limit))
+    }
+
+    /// Asks the source about the events of a witness or, without one, for its version; `None` if the source does not support lookups.
+    pub(super) async fn check_history(
+        &mut self,
+        witness: Option<&Arc<Witness>>,
+    ) -> Result<Option<HistoryAnswer>, SourceError> {
+        let source = Arc::clone(&self.shared.source);
+        let question = || async {
+            match witness {
+                Some(witness) => witness.ask().await,
+                None => Ok(ask_for_version(&*source).await?.map(HistoryAnswer::unproven)),
+            }
+        };
+        self.response(Operation::CheckHistory, CHECKED_WITHIN, question).await
+    }
+
+    /// Waits until the response begins. The time limit is `within`; it doubles after each request in a row without a response, up to the idle timeout.
+    ///
+    /// After ten seconds, one reflector of the client asks the server for its version, on another connection if the client has more than one. If the
+    /// server did not answer that at first and then does, the request is made again at once: it is lost, or a layer of the client retries it with a long delay.
+    ///
+    /// # Errors
+    ///
+    /// If there is no response in time, or the request fails.
+    async fn response<T, F>(
+        &mut self,
+        operation: Operation,
+        within: Duration,
+        request: impl Fn() -> F,
+    ) -> Result<T, SourceError>
+    where
+        F: Future<Output = Result<T, SourceError>>,
+    {
+        let mut may_repeat = true;
+        loop {
+            let asked_at = Instant::now();
+            let unanswered = self.unanswered.filter(|(last, _)| *last == operation).map_or(0, |(_, count)| count);
+            let limit = within.saturating_mul(1 << unanswered.min(10)).min(self.idle_timeout);
+            let mut response = pin!(request());
+            if let Ok(response) = timeout(SLOW.min(limit), &mut response).await {
+                self.unanswered.take_if(|(last, _)| *last == operation);
+                return response;
+            }
+            let pending = PendingRequest { operation, since: asked_at, server_answers: None };
+            self.shared.reporter.update(|status| status.pending = Some(pending));
+            let response = {
+                let (is_late, answers_again) =
+                    (pin!(sleep_until(asked_at + limit)), pin!(self.answers_again(asked_at, may_repeat)));
+                match select(response, select(is_late, answers_again)).await {
+                    Either::Left((response, _)) => Some(response),
+                    Either::Right(_) => None,
+                }
+            };
+            self.shared.reporter.update(|status| status.pending = None);
+            match response {
+                Some(response) => {
+                    self.unanswered.take_if(|(last, _)| *last == operation);
+                    return response;
+                }
+                None if asked_at.elapsed() >= limit => {
+                    self.unanswered = Some((operation, unanswered + 1));
+                    return Err(SourceError::Silent { after: limit });
+                }
+                None => {
+                    may_repeat = false;
+                    debug!(informer = %self.shared.reporter.informer, "the server answers again; repeating the request");
+                }
+            }
+        }
+    }
+
+    /// Waits until the server answers a question after it did not answer one. Shows in the status whether it has answered one since `asked_at`.
+    async fn answers_again(&self, asked_at: Instant, may_repeat: bool) {
+        let Shared { source, health, reporter, .. } = &self.shared;
+        let mut was_silent = false;
+        loop {
+            if health.may_ask(Instant::now()) {
+                // Perhaps only this kind hangs: the server is silent if another one gets no answer either.
+                let other = OptionFuture::from(health.another_source(source).map(has_answer));
+                let (answer, others) = join(has_answer(Arc::clone(source)), other).await;
+                // The source does not support the question.
+                let Some(is_answered) = answer else { return std::future::pending().await };
+                health.note_question(is_answered || others.flatten() == Some(true), Instant::now());
+            }
+            let (is_silent, has_answered) = (health.is_silent(), health.last_byte() > asked_at);
+            if may_repeat && has_answered && was_silent && !is_silent {
+                return;
+            }
+            was_silent |= is_silent;
+            let server_answers = (is_silent || has_answered).then_some(!is_silent);
+            reporter.update(|status| {
+                status.pending.iter_mut().for_each(|pending| pending.server_answers = server_answers);
+            });
+            sleep(TICK).await;
+        }
+    }
+}
+
+/// Asks a source for its version. Returns true if the server answers in time; `None` if the source does not support the question.
+async fn has_answer(source: Arc<dyn DynSource>) -> Option<bool> {
+    match timeout(ANSWER_WITHIN, ask_for_version(&*source)).await {
+        Ok(Ok(None)) => None,
+        Ok(Ok(Some(_))) => Some(true),
+        Ok(Err(error)) => Some(error.code().is_some() || !error.class().may_succeed_later()),
+        Err(_) => Some(false),
+    }
+}

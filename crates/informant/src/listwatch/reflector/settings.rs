@@ -1,0 +1,173 @@
+//! The settings of a reflector, whose object type is erased.
+//!
+//! - **In:** a source, and the settings of the [builder](super::ReflectorBuilder).
+//! - **Out:** the parts of a [`Reflector`].
+//! - **Knows nothing of:** what the parts do.
+
+use std::{sync::Arc, time::Duration};
+
+use kube::core::TypeMeta;
+use tokio::sync::mpsc;
+
+use super::{
+    Callback, Reflector, Shared, history::HistoryCheck, intake::Intake, report::Reporter, requests::Requests,
+    retry::Retry, stream::Streaming, watch::WatchMemory,
+};
+use crate::{
+    known::KnownObjects,
+    listwatch::{
+        Backoff, Delays, Destination, Inventory, ListWatchError, Quarantined, ServerHealth, SourceError,
+        StreamingSupport,
+        any_source::{AnySource, DynSource, KubeSelection},
+        decoder::{Decode, Decoder, Transform},
+        frames::DEFAULT_LIMIT,
+        rules::{resume::Resume, state::StateMachine},
+    },
+    object::{Erased, FieldPath, Scanner},
+};
+
+/// Settings of a reflector whose object type is erased.
+pub(crate) struct ReflectorSettings {
+    pub(super) source: Arc<dyn DynSource>,
+    pub(super) selection: Option<KubeSelection>,
+    pub(super) decode: Decode,
+    /// The apiVersion and kind of the object type; `None` for any.
+    pub(super) types: Option<TypeMeta>,
+    pub(super) transform: Option<Transform>,
+    pub(super) keeps_managed_fields: bool,
+    pub(crate) cut: Vec<FieldPath>,
+    pub(super) known: Option<Arc<dyn KnownObjects<Erased>>>,
+    pub(super) page_size: Option<u32>,
+    pub(super) size_limit: usize,
+    pub(super) backoff: Backoff,
+    pub(crate) streaming: Option<StreamingSupport>,
+    pub(super) streaming_deadline: Duration,
+    pub(super) watch_timeout: Duration,
+    pub(super) idle_timeout: Duration,
+    /// The period of resyncs.
+    pub(super) resync_every: Option<Duration>,
+    /// Receives why everything must be listed again, from the informer's audits.
+    pub(super) findings: Option<mpsc::Receiver<SourceError>>,
+    pub(crate) health: ServerHealth,
+    pub(crate) on_error: Option<Callback<ListWatchError>>,
+    pub(crate) on_quarantine: Option<Callback<Quarantined>>,
+}
+
+/// The shortest timeout that a watch is requested with.
+pub(super) const SHORTEST_WATCH: Duration = Duration::from_secs(300);
+
+impl ReflectorSettings {
+    pub(super) fn new(source: AnySource, decode: Decode, types: Option<TypeMeta>) -> Self {
+        Self {
+            source: source.source,
+            selection: source.selection,
+            decode,
+            types,
+            transform: None,
+            keeps_managed_fields: false,
+            cut: Vec::new(),
+            known: None,
+            page_size: None,
+            size_limit: DEFAULT_LIMIT,
+            backoff: Backoff::default(),
+            streaming: Some(StreamingSupport::new()),
+            streaming_deadline: Duration::from_secs(30),
+            watch_timeout: SHORTEST_WATCH,
+            idle_timeout: Duration::from_secs(120),
+            resync_every: None,
+            findings: None,
+            health: ServerHealth::new(),
+            on_error: None,
+            on_quarantine: None,
+        }
+    }
+
+    /// Sets what the informer controls: its cache as the known objects, the findings of its audits, and no resync, because the informer replays
+    /// its cache itself.
+    pub(crate) fn for_informer(
+        mut self,
+        known: Arc<dyn KnownObjects<Erased>>,
+        findings: mpsc::Receiver<SourceError>,
+    ) -> Self {
+        self.known = Some(known);
+        self.findings = Some(findings);
+        self.resync_every = None;
+        self
+    }
+
+    /// Creates an inventory of the source.
+    pub(crate) fn inventory(&self) -> Inventory {
+        Inventory::new(Arc::clone(&self.source), self.page_size, self.size_limit, self.idle_timeout)
+    }
+
+    /// Creates delays with the jitter and the seed of the reflector's.
+    pub(crate) fn delays(&self) -> Delays {
+        Delays::new(self.backoff)
+    }
+
+    /// Sets the transform, and returns the previous one, so that the caller drops it without a lock: its destructor is users' code.
+    pub(crate) fn swap_transform(&mut self, transform: Transform) -> Option<Transform> {
+        self.transform.replace(transform)
+    }
+
+    /// Sets the error callback, and returns the previous one, so that the caller drops it without a lock: its destructor is users' code.
+    pub(crate) fn swap_on_error(&mut self, callback: Callback<ListWatchError>) -> Option<Callback<ListWatchError>> {
+        self.on_error.replace(callback)
+    }
+
+    /// Returns the cluster of the source.
+    pub(crate) fn cluster(&self) -> Option<Arc<str>> {
+        self.source.cluster()
+    }
+
+    /// Returns the namespace of the source, if it has only one.
+    pub(crate) fn namespace(&self) -> Option<Arc<str>> {
+        self.source.namespace()
+    }
+
+    /// Returns the objects that the source requests from an API server; `None` for a custom source.
+    pub(crate) fn selection(&self) -> Option<KubeSelection> {
+        self.selection.clone()
+    }
+
+    /// Returns the source's name.
+    pub(crate) fn resource(&self) -> String {
+        self.source.name()
+    }
+
+    /// Creates a scanner for items of the kind that the source declares.
+    fn scanner(&self, declared: &TypeMeta) -> Scanner {
+        let mut scanner = Scanner::new(declared.clone()).cut(&self.cut);
+        if let Some(cluster) = self.source.cluster() {
+            scanner = scanner.of_cluster(cluster);
+        }
+        if self.keeps_managed_fields {
+            scanner = scanner.keep_managed_fields();
+        }
+        scanner
+    }
+
+    /// Creates the reflector.
+    pub(crate) fn build(self, destination: Box<dyn Destination<Erased>>) -> Reflector {
+        let (source, declared) = (Arc::clone(&self.source), self.source.types());
+        let (scanner, history_scanner) = (self.scanner(&declared), self.scanner(&declared));
+        // The scanner checks the kind that the source declares; an object type may differ from it on purpose.
+        let types = self.types.filter(|_| declared == TypeMeta::default());
+        let (limit, cluster) = (self.size_limit, source.cluster());
+        let decoder = Decoder::new(scanner, limit, self.decode, types, self.transform, cluster, self.known);
+        let reporter = Arc::new(Reporter::new(source.name().into(), self.on_error, self.on_quarantine));
+        self.health.add_source(&source);
+        let storage = source.storage().map_or_else(Arc::default, |name| self.health.storage(&name));
+        let shared = Shared { source, health: self.health, storage, reporter: Arc::clone(&reporter) };
+        Reflector {
+            machine: StateMachine::new(),
+            requests: Requests::new(shared.clone(), self.idle_timeout, self.watch_timeout, limit),
+            intake: Intake::new(decoder, Resume::new(self.page_size), destination, reporter),
+            history: HistoryCheck::new(shared.clone(), history_scanner),
+            retry: Retry::new(shared.clone(), self.backoff),
+            streaming: Streaming { support: self.streaming, deadline: self.streaming_deadline },
+            watches: WatchMemory::new(self.resync_every, self.findings),
+            shared,
+        }
+    }
+}
