@@ -49,7 +49,7 @@ async fn watch_pods<O: Object>(url: &str) {
     let client = kube::Client::try_from(kube::Config::new(url.parse().unwrap())).unwrap();
     let factory = SharedInformerFactory::new(client);
     let pods = factory.request_dynamic::<O>(&ApiResource::erase::<Pod>(&())).informer().unwrap();
-    let mut events = pods.stream().unwrap();
+    let mut events = pods.subscribe().stream().unwrap();
     factory.start();
     let mut events_received = 0;
     while let Some(event) = events.next().await {

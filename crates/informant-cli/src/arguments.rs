@@ -10,13 +10,6 @@ use std::{
 #[error("{0}")]
 pub struct UsageError(pub String);
 
-impl UsageError {
-    /// The value of `option` names a kind that the embedded server does not serve.
-    pub fn unknown_kind(option: &str, kind: &str) -> Self {
-        Self(format!("{option}: the server has no kind {kind:?}; use a name such as pods or deployments.apps"))
-    }
-}
-
 /// Parses a duration such as `10s` or `2m`; zero is an error.
 pub fn duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text)

@@ -16,6 +16,7 @@ mod metrics_server;
 mod objects;
 mod output;
 mod progress;
+mod requests;
 mod selection;
 mod watch;
 

@@ -49,10 +49,8 @@ impl FromStr for FaultRules {
 impl FaultRules {
     /// Adds the rules to the server.
     pub fn inject(&self, server: &ApiServer) -> Result<(), UsageError> {
-        // Custom resources may be defined later.
-        let is_unknown = |kind: &&String| !kind.contains('.') && server.count(kind).is_err();
-        if let Some(kind) = self.rules.iter().filter_map(|rule| rule.resource.as_ref()).find(is_unknown) {
-            return Err(UsageError::unknown_kind("--faults", kind));
+        for kind in self.rules.iter().filter_map(|rule| rule.resource.as_ref()) {
+            server.check_kind(kind).map_err(|error| UsageError(format!("--faults: {error}")))?;
         }
         for Rule { on, fault, .. } in &self.rules {
             server.inject(on.clone(), fault.clone());

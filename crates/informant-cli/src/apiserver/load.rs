@@ -61,8 +61,10 @@ impl FromStr for LoadPlan {
 impl LoadPlan {
     /// Checks that the server has all kinds of the load.
     pub fn check(&self, server: &ApiServer) -> Result<(), UsageError> {
-        let unknown = self.kinds.iter().find(|(kind, _)| server.count(kind).is_err());
-        unknown.map_or(Ok(()), |(kind, _)| Err(UsageError::unknown_kind("--load", kind)))
+        for (kind, _) in &self.kinds {
+            server.count(kind).map_err(|error| UsageError(format!("--load: {error}")))?;
+        }
+        Ok(())
     }
 
     /// Creates the namespaces and the objects; returns the generators that change the objects, each with its changes per second.

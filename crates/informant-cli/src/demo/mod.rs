@@ -6,10 +6,12 @@
 //! - `recorder`: a handler that records the state of each object from the events that it receives.
 //! - `version_times`: when the server reached which version; the lag of a handler is computed from it.
 //! - `stats`: a snapshot of all counters.
+//! - `rates`: events per second, over the last seconds and over the whole run.
 //! - `renderer`: prints stats as lines, as JSON or on a terminal; `screen` lays them out for a terminal.
 //! - `verify`: compares caches and handlers with the server.
 
 mod faults;
+mod rates;
 mod recorder;
 mod renderer;
 mod scenario;

@@ -33,6 +33,8 @@ struct Recorded {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     pub added: u64,
+    /// Those of `added` that were in the first list.
+    pub initial: u64,
     pub updated: u64,
     pub deleted: u64,
     /// Missed deletes: deletions found by a relist.
@@ -76,10 +78,11 @@ fn state<O>(object: &Cached<O>) -> (Uid, ResourceVersion) {
 }
 
 impl<O: Send + Sync + 'static> EventHandler<O> for Recorder {
-    fn on_add(&self, object: &Cached<O>, _: Origin) {
+    fn on_add(&self, object: &Cached<O>, origin: Origin) {
         self.record(object.version(), |recorded| {
             let before = recorded.states.insert(object.key().clone(), state(object));
             recorded.counts.added += 1;
+            recorded.counts.initial += u64::from(origin == Origin::InitialList);
             recorded.counts.inconsistent += u64::from(before.is_some());
         });
     }
@@ -127,7 +130,8 @@ mod tests {
         recorder.on_delete(&Deleted::Missed { last_known: pod("u2", "4") });
 
         assert!(recorder.states().is_empty());
-        assert_eq!(recorder.counts(), Counts { added: 2, updated: 1, deleted: 1, missed: 1, inconsistent: 0 });
+        let expected = Counts { added: 2, initial: 1, updated: 1, deleted: 1, missed: 1, inconsistent: 0 };
+        assert_eq!(recorder.counts(), expected);
     }
 
     #[test]

@@ -1,13 +1,11 @@
 //! Prints the demo's stats: redrawn in place in a terminal (laid out by `screen`), line by line elsewhere, or as JSON.
 
-use std::{fmt, io, time::Duration};
+use std::{io, time::Duration};
 
-use serde::Serialize;
 use serde_json::json;
 
 use super::{
-    recorder::Counts,
-    scenario::SCHEDULER,
+    rates::{Rates, WINDOW},
     screen,
     screen::{counted, recoveries},
     stats::DemoStats,
@@ -25,8 +23,7 @@ use crate::output::{
 pub struct Renderer {
     mode: OutputMode,
     stdout: Stdout,
-    /// Time and event counts of the previous stats, from which rates are computed.
-    previous: (f64, Counts),
+    rates: Rates,
 }
 
 enum OutputMode {
@@ -42,21 +39,6 @@ enum OutputMode {
     },
 }
 
-/// Events per second.
-#[derive(Clone, Copy, Serialize)]
-pub struct Rate {
-    pub added: u64,
-    pub updated: u64,
-    pub deleted: u64,
-}
-
-impl fmt::Display for Rate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { added, updated, deleted } = self;
-        write!(f, "+{added} ~{updated} -{deleted} events/s")
-    }
-}
-
 impl Renderer {
     pub fn new(json: bool) -> Self {
         let mode = match (json, terminal::of(&io::stdout())) {
@@ -64,7 +46,7 @@ impl Renderer {
             (false, Some(_)) => OutputMode::Terminal { lines: 0, paint: Paint::new(Color::Auto) },
             (false, None) => OutputMode::Lines { has_header: false },
         };
-        Self { mode, stdout: Stdout::new(), previous: (0.0, Counts::default()) }
+        Self { mode, stdout: Stdout::new(), rates: Rates::default() }
     }
 
     /// The time between two outputs.
@@ -77,22 +59,22 @@ impl Renderer {
 
     /// Prints stats; returns whether stdout is still open.
     pub async fn stats(&mut self, stats: &DemoStats) -> Result<StdoutState, StdoutError> {
-        let rate = self.rate(stats);
+        self.rates.add(stats);
         let text = match &mut self.mode {
             OutputMode::Json => {
                 let mut line = json!(stats);
-                line["events_per_second"] = json!(rate);
+                line["events_per_second"] = json!(self.rates.current());
                 line.to_string()
             }
             OutputMode::Lines { has_header } => {
                 let header = if std::mem::replace(has_header, true) { String::new() } else { header() };
-                format!("{header}{}", line(stats, rate))
+                format!("{header}{}", line(stats, &self.rates))
             }
             OutputMode::Terminal { lines, paint } => {
                 let back = if *lines > 0 { format!("\x1b[{lines}A\r\x1b[J") } else { String::new() };
                 // Read each time: the user may have resized the terminal.
                 let room = drawable_size();
-                let shown: Vec<_> = screen::screen(stats, rate, room)
+                let shown: Vec<_> = screen::screen(stats, &self.rates, room)
                     .iter()
                     .take(room.rows)
                     .map(|line| line.paint(*paint, room.columns))
@@ -110,10 +92,14 @@ impl Renderer {
             OutputMode::Json => {
                 let mut last = json!(verdict);
                 last["stats"] = json!(stats);
+                last["average_events_per_second"] = json!(self.rates.average());
                 self.print(&last.to_string()).await
             }
             OutputMode::Lines { .. } => match self.stats(stats).await? {
-                StdoutState::Open => self.print(&summary(stats, verdict)).await,
+                StdoutState::Open => {
+                    let average = self.rates.average().map(|rate| format!("average: {rate}\n")).unwrap_or_default();
+                    self.print(&format!("{average}{}", summary(stats, verdict))).await
+                }
                 StdoutState::Closed => Ok(StdoutState::Closed),
             },
             OutputMode::Terminal { paint, .. } => match self.stats(stats).await? {
@@ -133,28 +119,10 @@ impl Renderer {
     async fn print(&mut self, text: &str) -> Result<StdoutState, StdoutError> {
         self.stdout.write(format!("{text}\n").as_bytes()).await
     }
-
-    /// Events per second since the previous stats, as received by the first handler of each kind.
-    fn rate(&mut self, stats: &DemoStats) -> Rate {
-        let first = stats.handlers.iter().filter(|handler| handler.name == SCHEDULER);
-        let received = first.fold(Counts::default(), |sum, handler| Counts {
-            added: sum.added + handler.counts.added,
-            updated: sum.updated + handler.counts.updated,
-            deleted: sum.deleted + handler.counts.deleted + handler.counts.missed,
-            ..sum
-        });
-        let (then, previous) = std::mem::replace(&mut self.previous, (stats.seconds, received));
-        let passed = (stats.seconds - then).max(0.001);
-        let per_second = |now: u64, previous: u64| (now.saturating_sub(previous) as f64 / passed).round() as u64;
-        Rate {
-            added: per_second(received.added, previous.added),
-            updated: per_second(received.updated, previous.updated),
-            deleted: per_second(received.deleted, previous.deleted),
-        }
-    }
 }
 
-fn line(stats: &DemoStats, rate: Rate) -> String {
+fn line(stats: &DemoStats, rates: &Rates) -> String {
+    let rate = rates.current().map_or_else(|| "starting".to_owned(), |rate| rate.to_string());
     let informers = stats.informers.iter().map(|informer| {
         let (name, objects) = (&informer.name, informer.objects);
         format!("{name} {objects} ({}, {})", informer.activity, recoveries(informer))
@@ -182,7 +150,9 @@ fn drawable_size() -> terminal::Size {
 
 /// Title and legend, printed above the first line.
 fn header() -> String {
-    let rate = "+ added, ~ updated, - deleted; backlog: events that wait for a handler";
+    let rate = format!(
+        "events/s: + added, ~ updated, - deleted, over the last {WINDOW} s; backlog: events that wait for a handler"
+    );
     let legend = screen::LEGEND.iter().filter(|line| line.starts_with("slow") || line.starts_with("late"));
     let legend: String = legend.map(|line| format!("{line}\n")).collect();
     format!("{}\n{rate}\n{legend}", screen::TITLE)

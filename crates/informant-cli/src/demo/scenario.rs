@@ -64,6 +64,7 @@ pub struct Scenario {
     load: JoinSet<ApiError>,
     times: VersionTimes,
     polling: JoinSet<()>,
+    /// When the server was built; its log counts from there.
     started: Instant,
 }
 
@@ -76,6 +77,7 @@ pub struct SubscribedHandler {
 
 impl Scenario {
     pub async fn start(options: &Options) -> Result<Self, Box<dyn Error>> {
+        let started = Instant::now();
         let server = ApiServer::builder().seed(options.seed).remember_requests(LOGGED_REQUESTS).build();
         let (pods, rate) = (options.pods as usize, f64::from(options.rate));
         let only_updates = ChangeMix { update: 1, create: 0, delete: 0, recreate: 0 };
@@ -107,7 +109,7 @@ impl Scenario {
             load: JoinSet::new(),
             times: VersionTimes::default(),
             polling: JoinSet::new(),
-            started: Instant::now(),
+            started,
         };
         scenario.polling.spawn(scenario.times.clone().poll(scenario.server.clone()));
         scenario.subscribe_to_pods(SCHEDULER, Duration::ZERO)?;
@@ -158,7 +160,8 @@ impl Scenario {
 
     /// Stops all changes and removes all faults.
     pub fn stop_load_and_faults(&mut self) {
-        self.load.abort_all();
+        // Dropping the set aborts its tasks.
+        self.load = JoinSet::new();
         self.server.clear_faults();
     }
 
@@ -175,9 +178,14 @@ impl Scenario {
         let busiest = self.by_node.values().into_iter().map(|node| (self.by_node.count(&*node), node)).max();
         let handlers = self.handlers.iter().map(HandlerStats::of);
         let requests = self.server.requests();
+        let past = requests.iter().rev();
+        let faults = past.filter_map(|request| {
+            describe(request).map(|fault| format!("{:6.1} s  {fault}", request.at.as_secs_f64()))
+        });
         let newest_of = |kind: &str| requests.iter().rev().find(|request| request.resource == kind);
         DemoStats {
             seconds: self.started.elapsed().as_secs_f64(),
+            is_loaded: !self.load.is_empty(),
             server_version: newest,
             server_pods: self.server.count("pods").unwrap_or_default(),
             informers: self.factory.status().iter().map(InformerStats::of).collect(),
@@ -185,6 +193,7 @@ impl Scenario {
             busiest_node: busiest.map(|(pods, node)| (node.to_string(), pods)),
             active_faults: ["nodes", "pods"].into_iter().filter_map(newest_of).filter_map(describe).collect(),
             last_fault: requests.iter().rev().find_map(describe),
+            fault_history: faults.collect(),
             problems: self.factory.problems().iter().map(ToString::to_string).collect(),
         }
     }

@@ -1,12 +1,12 @@
 //! The layout of the demo in a terminal: title, server, informers, handlers, faults and a legend.
 //!
-//! - **In:** stats.
+//! - **In:** stats and rates.
 //! - **Out:** lines, each with its colour. They fit into 80 columns and 23 rows; the legend comes last, so that a smaller terminal cuts
-//!   it off first.
+//!   it off first. A taller terminal also has the past faults, and at the end the average rates.
 //! - **Knows nothing of:** the terminal, and how lines are redrawn.
 
 use super::{
-    renderer::Rate,
+    rates::{Rate, Rates},
     stats::{DemoStats, InformerStats},
 };
 use crate::output::{Paint, sanitized, table::ColorFn, terminal::Size};
@@ -24,6 +24,12 @@ pub const LEGEND: [&str; 4] = [
 
 /// The number of lines for each problem.
 const LINES_PER_PROBLEM: usize = 2;
+
+/// The rows that stay free below the past faults, for the verdict.
+const VERDICT_ROWS: usize = 3;
+
+/// The fewest rows for the past faults and the average rate: an empty one, two headers, and two faults.
+const SHORTEST_HISTORY: usize = 5;
 
 /// A line and its colour.
 pub struct Line {
@@ -51,14 +57,14 @@ impl Line {
 }
 
 /// Lays out stats for a terminal of this size.
-pub fn screen(stats: &DemoStats, rate: Rate, room: Size) -> Vec<Line> {
+pub fn screen(stats: &DemoStats, rates: &Rates, room: Size) -> Vec<Line> {
+    let rate = rates
+        .current()
+        .map(|rate| format!("; per second {} added, {} updated, {} deleted", rate.added, rate.updated, rate.deleted));
     let mut lines = vec![
         Line::painted(Paint::bold, TITLE),
         Line::plain(format!("API server   version {}, {} pods", stats.server_version, stats.server_pods)),
-        Line::plain(format!(
-            "     │       {:.1} s; per second {} added, {} updated, {} deleted",
-            stats.seconds, rate.added, rate.updated, rate.deleted
-        )),
+        Line::plain(format!("     │       {:.1} s{}", stats.seconds, rate.unwrap_or_default())),
     ];
     lines.extend(stats.informers.iter().flat_map(informer));
     lines.push(Line::painted(
@@ -92,6 +98,7 @@ pub fn screen(stats: &DemoStats, rate: Rate, room: Size) -> Vec<Line> {
         lines.push(Line::plain(""));
     }
     lines.extend(LEGEND.map(|line| Line::painted(Paint::faint, line)));
+    lines.extend(history(stats, rates, room.rows.saturating_sub(lines.len() + VERDICT_ROWS)));
     lines
 }
 
@@ -114,6 +121,24 @@ fn faults(stats: &DemoStats) -> Vec<Line> {
     }
     let faults = stats.active_faults.iter();
     faults.map(|fault| Line::painted(Paint::yellow, format!("fault now    {fault}"))).collect()
+}
+
+/// The average rate, after the load has stopped, and the past faults, in at most this many rows.
+fn history(stats: &DemoStats, rates: &Rates, rows: usize) -> Vec<Line> {
+    let mut lines = vec![Line::plain("")];
+    if let Some(Rate { added, updated, deleted }) = rates.average().filter(|_| !stats.is_loaded) {
+        let average = format!("average      per second {added} added, {updated} updated, {deleted} deleted");
+        lines.push(Line::plain(average));
+    }
+    if !stats.fault_history.is_empty() {
+        lines.push(Line::painted(Paint::bold, "faults so far, newest first"));
+        lines.extend(stats.fault_history.iter().map(Line::plain));
+    }
+    if rows < SHORTEST_HISTORY {
+        return Vec::new();
+    }
+    lines.truncate(rows);
+    lines
 }
 
 /// The relists and watch restarts of an informer.
@@ -160,7 +185,7 @@ mod tests {
             events: 1_234_567,
         };
         let counts =
-            Counts { added: 1_234_567, updated: 1_234_567, deleted: 1_234_567, missed: 12_345, inconsistent: 0 };
+            Counts { added: 1_234_567, updated: 1_234_567, deleted: 1_234_567, missed: 12_345, ..Counts::default() };
         let handler = |name: &str, kind| HandlerStats {
             name: name.to_owned(),
             kind,
@@ -183,6 +208,8 @@ mod tests {
             ],
             busiest_node: Some(("node-19".to_owned(), 12_345)),
             active_faults: vec!["nodes: the open watch is cut after 500 events".to_owned(); 2],
+            fault_history: (1..=200).map(|second| format!("{second:6.1} s  pods: the server answers 429")).collect(),
+            is_loaded: false,
             last_fault: None,
             problems: vec![
                 "informer pods may be out of date: opening a watch of pods failed: the server answered: no"
@@ -192,11 +219,23 @@ mod tests {
         }
     }
 
+    /// Rates of 100,000 events per second.
+    fn fast() -> Rates {
+        let mut rates = Rates::default();
+        for seconds in [0, 10] {
+            let count = 100_000 * seconds;
+            let counts = Counts { added: count, updated: count, deleted: count, ..Counts::default() };
+            let mut stats = DemoStats { seconds: seconds as f64, is_loaded: true, ..stats() };
+            stats.handlers.iter_mut().for_each(|handler| handler.counts = counts);
+            stats.handlers.truncate(1);
+            rates.add(&stats);
+        }
+        rates
+    }
+
     #[test]
     fn the_screen_fits_into_80_columns_and_24_rows_with_large_numbers_and_problems() {
-        let rate = Rate { added: 100_000, updated: 100_000, deleted: 100_000 };
-
-        let lines = screen(&stats(), rate, Size { columns: 79, rows: 23 });
+        let lines = screen(&stats(), &fast(), Size { columns: 79, rows: 23 });
 
         assert!(lines.len() < 24, "{}", lines.len());
         for line in &lines {
@@ -205,6 +244,21 @@ mod tests {
         let text: Vec<_> = lines.iter().map(|line| &*line.text).collect();
         assert_eq!(text[0], TITLE);
         assert_eq!(text[text.len() - 4..], LEGEND);
+    }
+
+    #[test]
+    fn a_tall_screen_ends_with_the_past_faults_and_the_average() {
+        let rows = |rows| screen(&stats(), &fast(), Size { columns: 79, rows }).into_iter().map(|line| line.text);
+        let lines: Vec<_> = rows(50).collect();
+
+        let after_legend: Vec<_> = lines.iter().skip_while(|line| **line != LEGEND[3]).skip(2).collect();
+        assert_eq!(after_legend[0], "average      per second 100000 added, 100000 updated, 100000 deleted");
+        assert_eq!(after_legend[1], "faults so far, newest first");
+        assert_eq!(after_legend[2], "     1 s  pods: the server answers 429");
+        assert_eq!((lines.len(), after_legend.len()), (50 - VERDICT_ROWS, 22), "the verdict has room");
+        let still_loaded = DemoStats { is_loaded: true, ..stats() };
+        let lines = screen(&still_loaded, &fast(), Size { columns: 79, rows: 50 });
+        assert!(lines.iter().all(|line| !line.text.starts_with("average")));
     }
 
     #[test]

@@ -6,9 +6,12 @@ use serde::Serialize;
 use super::{recorder::Counts, scenario::SubscribedHandler};
 
 /// The state of the server, the informers and the handlers at one moment.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct DemoStats {
     pub seconds: f64,
+    /// Whether the load changes objects.
+    #[serde(skip)]
+    pub is_loaded: bool,
     pub server_version: u64,
     pub server_pods: usize,
     pub informers: Vec<InformerStats>,
@@ -18,6 +21,9 @@ pub struct DemoStats {
     pub active_faults: Vec<String>,
     /// The newest fault, active or past.
     pub last_fault: Option<String>,
+    /// The faults of the last requests, newest first, each with its time.
+    #[serde(skip)]
+    pub fault_history: Vec<String>,
     pub problems: Vec<String>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use informant::{Cached, SharedInformer, store::DuplicateIndex};
+use informant::{Cached, SharedInformer, error::IndexError};
 
 use crate::objects::{PrintableObject, Reader, field::Field};
 
@@ -49,11 +49,7 @@ impl IndexBy {
     }
 
     /// Adds the index to the informer. Every informer already has an index by namespace.
-    pub fn add_to<O: PrintableObject>(
-        &self,
-        informer: &SharedInformer<O>,
-        reader: Reader,
-    ) -> Result<(), DuplicateIndex> {
+    pub fn add_to<O: PrintableObject>(&self, informer: &SharedInformer<O>, reader: Reader) -> Result<(), IndexError> {
         let name = self.to_string();
         match self.clone() {
             Self::Namespace => {}

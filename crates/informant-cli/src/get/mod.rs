@@ -1,20 +1,28 @@
 //! `informant get`: prints objects from the cache of a synced informer, optionally looked up by an index.
 //!
-//! `index` is the index of `--index`; `printer` formats objects.
+//! `index` is the index of `--index`; `server_table` the server's own table of the objects; `printer` formats objects.
 
 mod index;
 mod printer;
+mod server_table;
 
 use std::{error::Error, process::ExitCode};
 
 use clap::{Args, ValueEnum};
 use informant::{Cached, SharedInformer};
 
-use self::{index::IndexBy, printer::Printer};
+use self::{
+    index::IndexBy,
+    printer::{Cells, Printer},
+    server_table::ServerTable,
+};
 use crate::{
     Outcome, interrupt,
     interrupt::Interrupt,
-    objects::{PrintableObject, columns::Width},
+    objects::{
+        PrintableObject,
+        columns::{Columns, Width},
+    },
     output::{Stdout, print_message},
     progress::Progress,
     selection::{ObjectCommand, Selected, Selection},
@@ -68,15 +76,6 @@ pub enum Format {
     Name,
 }
 
-impl Format {
-    fn is_table(self) -> bool {
-        match self {
-            Self::Table | Self::Wide => true,
-            Self::Json | Self::Yaml | Self::Name => false,
-        }
-    }
-}
-
 /// Objects, sorted by key.
 type Objects<O> = Vec<Cached<O>>;
 
@@ -96,13 +95,8 @@ pub async fn run(options: Options, interrupt: Interrupt) -> Outcome {
 impl ObjectCommand for Options {
     async fn run<O: PrintableObject>(self, mut interrupt: Interrupt) -> Outcome {
         let interrupted = Ok(ExitCode::from(interrupt::CODE));
-        let selecting = async {
-            let selected = self.selection.find(None).await?;
-            let columns = if self.output.is_table() { selected.columns::<O>().await } else { Vec::new() };
-            Ok::<_, Box<dyn Error>>((selected, columns))
-        };
-        let (selected, columns) = tokio::select! {
-            found = selecting => found?,
+        let selected = tokio::select! {
+            found = self.selection.find(None) => found?,
             () = interrupt.received() => return interrupted,
         };
         let informer = selected.informer::<O>()?;
@@ -127,8 +121,11 @@ impl ObjectCommand for Options {
             return if has_undecoded { Ok(ExitCode::FAILURE) } else { Err(selected.not_found().into()) };
         }
         let found = find(&informer, &selected, self.index.as_ref(), self.value.as_deref())?;
-        let width = if self.output == Format::Wide { Width::Wide } else { Width::Normal };
-        let printer = Printer::new::<O>(&selected, columns, self.index.clone(), width, !self.no_headers);
+        let cells = tokio::select! {
+            cells = cells(self.output, &selected, &informer, self.index.as_ref()) => cells,
+            () = interrupt.received() => return interrupted,
+        };
+        let printer = Printer::new(&selected, cells, self.index.clone(), !self.no_headers);
         if let Some(IndexBy::Field(_)) = self.index {
             printer.check(&informer.lister().list());
         }
@@ -151,6 +148,32 @@ impl ObjectCommand for Options {
         }
         Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
+}
+
+/// The cells of tables: those of the server, or else those that this program knows.
+async fn cells<O: PrintableObject>(
+    format: Format,
+    selected: &Selected,
+    informer: &SharedInformer<O>,
+    index: Option<&IndexBy>,
+) -> Cells {
+    let width = match format {
+        Format::Wide => Width::Wide,
+        Format::Table => Width::Normal,
+        Format::Json | Format::Yaml | Format::Name => return Cells::None,
+    };
+    let lister = informer.lister();
+    // An index by namespace already has a column for it.
+    let has_namespaces = selected.spans_namespaces() && index != Some(&IndexBy::Namespace);
+    if let Some(version) = informer.last_version().filter(|_| !O::IS_METADATA_ONLY && !lister.is_empty()) {
+        let table = ServerTable::of(selected, version.as_str(), width, has_namespaces).await;
+        let is_complete = |table: &ServerTable| lister.keys().iter().all(|key| table.cells(key).is_some());
+        if let Some(table) = table.filter(is_complete) {
+            return Cells::OfServer(table);
+        }
+    }
+    let columns = selected.columns::<O>().await;
+    Cells::Known(Columns::new(columns, O::IS_METADATA_ONLY, width, has_namespaces))
 }
 
 fn find<O: PrintableObject>(

@@ -3,16 +3,12 @@
 use std::{cell::Cell, fmt::Write};
 
 use informant::{Cached, object::DecodeError};
-use informant_apiserver::columns::Column;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Format, Found, index::IndexBy};
+use super::{Format, Found, index::IndexBy, server_table::ServerTable};
 use crate::{
-    objects::{
-        PrintableObject, Reader,
-        columns::{Columns, Width},
-    },
+    objects::{PrintableObject, Reader, columns::Columns},
     output,
     output::{Paint, Table, YamlError, in_one_line, paint::Color, print_message, sanitized},
     selection::Selected,
@@ -23,26 +19,27 @@ pub struct Printer {
     reader: Reader,
     /// `pod`, `deployment.apps`.
     singular: String,
-    columns: Columns,
+    cells: Cells,
     index: Option<IndexBy>,
     has_headers: bool,
     has_skipped: Cell<bool>,
 }
 
+/// The cells of a table.
+pub enum Cells {
+    OfServer(ServerTable),
+    /// Those of the columns that this program knows.
+    Known(Columns),
+    /// The output is no table.
+    None,
+}
+
 impl Printer {
-    pub fn new<O: PrintableObject>(
-        selected: &Selected,
-        columns: Vec<Column>,
-        index: Option<IndexBy>,
-        width: Width,
-        has_headers: bool,
-    ) -> Self {
-        // An index by namespace already has a column for it.
-        let has_namespaces = selected.spans_namespaces() && index != Some(IndexBy::Namespace);
+    pub fn new(selected: &Selected, cells: Cells, index: Option<IndexBy>, has_headers: bool) -> Self {
         Self {
             reader: selected.reader,
             singular: selected.kind.singular_with_group(),
-            columns: Columns::new(columns, O::IS_METADATA_ONLY, width, has_namespaces),
+            cells,
             index,
             has_headers,
             has_skipped: Cell::new(false),
@@ -99,13 +96,24 @@ impl Printer {
         let rows = rows(found);
         let has_values = rows.first().is_some_and(|(value, _)| value.is_some());
         let value_header = self.index.as_ref().filter(|_| has_values).map(IndexBy::header);
-        let table = Table::new(value_header.into_iter().chain(self.columns.headers()));
+        let headers = match &self.cells {
+            Cells::OfServer(table) => table.headers.clone(),
+            Cells::Known(columns) => columns.headers().collect(),
+            Cells::None => Vec::new(),
+        };
+        let table = Table::new(value_header.into_iter().chain(headers));
         let mut table = if self.has_headers { table } else { table.without_headers() };
         let now = Timestamp::now();
         for (value, object) in rows {
-            let Some(read) = self.value(object) else { continue };
-            let value = value.map(str::to_owned);
-            table.add(value.into_iter().chain(self.columns.cells(object.key(), &read, now)), None);
+            let cells = match &self.cells {
+                Cells::OfServer(table) => table.cells(object.key()).map(<[_]>::to_vec),
+                Cells::Known(columns) => {
+                    self.value(object).map(|read| columns.cells(object.key(), &read, now).collect())
+                }
+                Cells::None => None,
+            };
+            let Some(cells) = cells else { continue };
+            table.add(value.map(str::to_owned).into_iter().chain(cells), None);
         }
         table.take(Paint::new(Color::Never))
     }

@@ -3,8 +3,6 @@
 //! - **In:** a kind; the cluster's definition of it, read with the user's permissions.
 //! - **Out:** columns. If the definition cannot be read, the columns are name and age; this is not an error.
 
-use std::time::Duration;
-
 use hyper::Request;
 use informant_apiserver::{
     columns,
@@ -12,33 +10,22 @@ use informant_apiserver::{
 };
 use kube::Client;
 use serde_json::Value;
-use tokio::time::{sleep, timeout};
 
-use super::{Kind, is_transient, retry_delay};
-
-/// How long to wait for the definition before showing name and age only.
-const DEFINITION_TIMEOUT: Duration = Duration::from_secs(5);
+use super::Kind;
+use crate::requests;
 
 /// The columns in which a table shows the objects of a kind.
 pub async fn columns(client: &Client, kind: &Kind) -> Vec<Column> {
     if kind.is_built_in {
         return columns::of(&kind.resource.group, &kind.resource.kind);
     }
-    let named = timeout(DEFINITION_TIMEOUT, definition(client, kind)).await.ok().flatten();
-    columns::of_definition(&named.and_then(|definition| printer_columns(definition, kind)).unwrap_or_default())
-}
-
-/// Reads the definition; retries if the server is overloaded.
-async fn definition(client: &Client, kind: &Kind) -> Option<Value> {
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let path = format!("{definitions}/{}.{}", kind.resource.plural, kind.resource.group);
-    loop {
-        match client.request(Request::get(&path).body(Vec::new()).ok()?).await {
-            Ok(definition) => return Some(definition),
-            Err(error) if is_transient(&error) => sleep(retry_delay(&error)).await,
-            Err(_) => return None,
-        }
-    }
+    let definition = match Request::get(path).body(Vec::new()) {
+        Ok(request) => requests::optional(client, &request).await,
+        Err(_) => None,
+    };
+    columns::of_definition(&definition.and_then(|definition| printer_columns(definition, kind)).unwrap_or_default())
 }
 
 /// The columns that a definition names for the version of a kind.

@@ -18,7 +18,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use self::discovery::Discovered;
 pub use self::{definition::columns, name::KindName};
-use crate::output::{in_one_line, print_message};
+use crate::{
+    output::{in_one_line, print_message},
+    requests::{is_transient, retry_delay},
+};
 
 /// A kind that the server serves.
 #[derive(Clone, Debug)]
@@ -50,9 +53,6 @@ pub enum KindError {
 
 /// How long the server may take to list its kinds, unless the user sets another limit.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The pause between two attempts to list the kinds, unless the server asks for another one.
-const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// If discovery still fails after this time, the reason is printed once.
 const REPORT_AFTER: Duration = Duration::from_secs(5);
@@ -97,18 +97,6 @@ fn describe(error: &kube::Error) -> String {
         _ => "",
     };
     format!("the server answered: {} ({}, {}){advice}", status.message, status.reason, status.code)
-}
-
-/// Returns true if the server is overloaded or failing (429 or 5xx), so that a retry may help.
-fn is_transient(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 429 || status.code >= 500)
-}
-
-/// How long to wait before the next attempt: as long as the server asks for, otherwise [`RETRY_PAUSE`].
-fn retry_delay(error: &kube::Error) -> Duration {
-    let kube::Error::Api(status) = error else { return RETRY_PAUSE };
-    let asked = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-    if asked > 0 { Duration::from_secs(asked.into()) } else { RETRY_PAUSE }
 }
 
 /// Expands the name of a built-in kind to its plural name and group, such as `deployments.apps`; returns other names unchanged.

@@ -55,13 +55,21 @@ impl Column {
 
     fn cell(&self, object: &Value, now: Timestamp) -> String {
         match self {
-            Self::OfKind(column) => match column.cell(object, now) {
-                Value::String(text) => text,
-                Value::Null => String::new(),
-                cell @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => cell.to_string(),
-            },
+            Self::OfKind(column) => shown(column.cell(object, now)),
             Self::Labels => labels(object),
         }
+    }
+}
+
+/// The text of a cell; of several lines, only the first one, as in `kubectl`.
+pub fn shown(cell: Value) -> String {
+    match cell {
+        Value::String(text) => match text.find(['\n', '\r', '\u{c}']) {
+            Some(end) => format!("{}...", &text[..end]),
+            None => text,
+        },
+        Value::Null => String::new(),
+        cell @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => cell.to_string(),
     }
 }
 
@@ -109,6 +117,12 @@ mod tests {
         }
         let metadata = shown(columns::of_metadata(), true, Width::Normal, &object);
         assert_eq!(texts(&metadata), "NAMESPACE: shop, NAME: web, AGE: 60s, LABELS: app=web");
+    }
+
+    #[test]
+    fn a_cell_has_the_first_line_of_a_text() {
+        assert_eq!(super::shown(json!("one\ntwo")), "one...");
+        assert_eq!(super::shown(json!("one")), "one");
     }
 
     #[test]

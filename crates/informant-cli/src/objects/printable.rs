@@ -23,7 +23,7 @@ pub trait PrintableObject: Object + Labelled {
 
 /// A decoded object type: a whole object, or its metadata.
 pub trait DecodedObject:
-    kube::Resource + serde::Serialize + serde::de::DeserializeOwned + Send + Sync + 'static
+    kube::Resource + Clone + serde::Serialize + serde::de::DeserializeOwned + Send + Sync + 'static
 {
     const IS_METADATA_ONLY: bool;
 }

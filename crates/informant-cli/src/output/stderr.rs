@@ -1,8 +1,8 @@
 //! Messages on stderr. A failure to write them is ignored: stderr may be closed.
 
-use std::{error::Error, io, io::Write, sync::Arc};
+use std::{error::Error, io, io::Write};
 
-use informant::listwatch::ListWatchError;
+use informant::error::Report;
 
 use super::{sanitized, terminal};
 
@@ -16,20 +16,5 @@ pub fn print_message(text: &str) {
 
 /// Formats an error with its chain of causes, without repetitions, followed by advice if there is any.
 pub fn in_one_line(error: &(dyn Error + 'static)) -> String {
-    let mut line = String::new();
-    let mut advice = None;
-    for error in std::iter::successors(Some(error), |error| (*error).source()).take(16) {
-        let shared = error.downcast_ref::<Arc<ListWatchError>>().map(|error| &**error);
-        advice = advice.or(error.downcast_ref::<ListWatchError>().or(shared).and_then(ListWatchError::advice));
-        let cause = error.to_string();
-        if line.is_empty() {
-            line = cause;
-        } else if !line.ends_with(&cause) {
-            line = format!("{line}: {cause}");
-        }
-    }
-    if let Some(advice) = advice {
-        line = format!("{line} ({advice})");
-    }
-    line.split_whitespace().collect::<Vec<_>>().join(" ")
+    format!("{:#}", Report::new(error))
 }

@@ -8,7 +8,10 @@ mod object_type;
 use std::{error::Error, str::FromStr, time::Duration};
 
 use clap::{Args, builder::NonEmptyStringValueParser};
-use informant::{SharedInformer, SharedInformerFactory, informer::StopErrors};
+use informant::{
+    SharedInformer, SharedInformerFactory,
+    error::{StopError, SyncError},
+};
 use informant_apiserver::{columns, columns::Column};
 use kube::Client;
 
@@ -97,7 +100,7 @@ fn escaped(value: &str) -> String {
 
 /// The selected kind and objects, after the cluster and the kind have been found.
 pub struct Selected {
-    client: Client,
+    pub client: Client,
     pub kind: Kind,
     pub factory: SharedInformerFactory,
     pub reader: Reader,
@@ -105,7 +108,7 @@ pub struct Selected {
     pub name: Option<String>,
     /// `None` for all namespaces, and for kinds without namespaces.
     pub namespace: Option<String>,
-    selector: String,
+    pub selector: String,
     /// As the user wrote it, without the name.
     field_selector: String,
     sync_timeout: Option<Duration>,
@@ -118,7 +121,7 @@ pub struct Selected {
 pub struct NotSynced {
     resource: String,
     url: String,
-    source: Box<dyn Error>,
+    source: SyncError,
 }
 
 /// No object has the given name.
@@ -187,15 +190,19 @@ impl Selected {
     /// Returns the informer for these objects.
     pub fn informer<O: PrintableObject>(&self) -> Result<SharedInformer<O>, UsageError> {
         let request = self.factory.request_dynamic::<O>(&self.kind.resource).scoped(&self.kind.scope);
-        let by_name = self.name.iter().map(|name| format!("metadata.name={}", escaped(name)));
-        let fields = by_name.chain(Some(self.field_selector.clone()).filter(|fields| !fields.is_empty()));
-        let fields = fields.collect::<Vec<_>>().join(",");
-        let request = request.with_labels(&self.selector).with_fields(&fields);
+        let request = request.with_labels(&self.selector).with_fields(self.fields());
         let request = match &self.namespace {
             Some(namespace) => request.in_namespace(namespace),
             None => request.in_all_namespaces(),
         };
         request.informer().map_err(|error| UsageError(error.to_string()))
+    }
+
+    /// The field selector, with the name.
+    pub fn fields(&self) -> String {
+        let by_name = self.name.iter().map(|name| format!("metadata.name={}", escaped(name)));
+        let fields = by_name.chain(Some(self.field_selector.clone()).filter(|fields| !fields.is_empty()));
+        fields.collect::<Vec<_>>().join(",")
     }
 
     /// Waits until the informer is synced, or has failed.
@@ -204,19 +211,16 @@ impl Selected {
             Some(within) => self.factory.synced_within(within).await,
             None => self.factory.synced().await,
         };
-        synced.map_err(|mut errors| {
+        synced.map_err(|error| {
             let (resource, url) = (self.kind.resource.plural.clone(), self.url.clone());
-            // There is one informer, so there is one error, or none if the informer was stopped.
-            let source: Box<dyn Error> = match errors.errors.pop() {
-                Some(error) => error.into(),
-                None => errors.into(),
-            };
+            // There is one informer, so there is one error.
+            let source = error.errors().first().cloned().unwrap_or(error);
             NotSynced { resource, url, source }
         })
     }
 
     /// Stops the informer.
-    pub async fn stop(&self) -> Result<(), StopErrors> {
+    pub async fn stop(&self) -> Result<(), StopError> {
         self.factory.stop().await
     }
 

@@ -1,11 +1,11 @@
 //! `informant get`.
 
-use informant_apiserver::Listening;
+use informant_apiserver::{ApiServer, CannedResponse, Fault, Listening, On, Verb};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 
-use crate::support::{Server, UNPRINTABLE, lists, run, text};
+use crate::support::{Server, UNPRINTABLE, lists, run, stdout_of, text};
 
 async fn shop() -> Server {
     let server = Server::start(&[]);
@@ -190,4 +190,76 @@ async fn pods_and_nodes_have_the_columns_of_kubectl() {
     let nodes = server.stdout_of(&["get", "nodes", "--no-headers"]);
     let words: Vec<_> = nodes.lines().next().unwrap().split_whitespace().collect();
     assert_eq!((&words[..3], words[4]), (&["node-0", "Ready", "<none>"][..], "v1.37.0"), "{nodes}");
+}
+
+/// A server with an ingress class; its tables have columns that this program does not know.
+async fn server_with_own_columns() -> (ApiServer, Listening) {
+    let server = ApiServer::new();
+    server.put("ingressclasses", json!({"metadata": {"name": "nginx"}})).unwrap();
+    let column = |name: &str, priority: u32| json!({"name": name, "type": "string", "priority": priority});
+    let metadata = json!({"name": "nginx"});
+    let table = json!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": {"resourceVersion": "2"},
+        "columnDefinitions": [column("Name", 0), column("Controller", 0), column("Parameters", 1)],
+        "rows": [{"cells": ["nginx", "example.com/nginx", null], "object": {"metadata": metadata}}],
+    });
+    server.inject(On::list(), Fault::Response(CannedResponse::new(200, table.to_string())));
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
+    (server, listening)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_is_that_of_the_server() {
+    let (server, listening) = server_with_own_columns().await;
+    let get =
+        |arguments: &[&str]| stdout_of(&[&["get", "ingressclasses", "--server", &listening.url()], arguments].concat());
+
+    assert_eq!(get(&[]), "NAME    CONTROLLER\nnginx   example.com/nginx\n");
+    let wide = "NAME    CONTROLLER          PARAMETERS\nnginx   example.com/nginx\n";
+    assert_eq!(get(&["-o", "wide"]), wide);
+    let by_name = "METADATA.NAME   NAME    CONTROLLER\nnginx           nginx   example.com/nginx\n";
+    assert_eq!(get(&["--index", "field=metadata.name"]), by_name);
+    assert_eq!(get(&["--no-headers"]), "nginx   example.com/nginx\n");
+    let requests = server.requests();
+    let table = requests.iter().find(|request| request.verb == Verb::List).unwrap();
+    assert_eq!(table.accept, "application/json;as=Table;g=meta.k8s.io;v=v1");
+    assert_eq!((&*table.resource_version, &*table.resource_version_match), ("2", "Exact"), "the version of the cache");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_tables_gets_the_known_columns() {
+    let server = ApiServer::new();
+    server.put("configmaps", json!({"metadata": {"namespace": "default", "name": "a"}})).unwrap();
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
+    let plain_list = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":[]}"#;
+    // A table without the object is not one of the cache.
+    let empty = r#"{"kind":"Table","metadata":{},"columnDefinitions":[],"rows":[]}"#;
+
+    for answer in [Fault::status(406), Fault::status(410), Fault::Drop]
+        .into_iter()
+        .chain([plain_list, empty].map(|body| Fault::Response(CannedResponse::new(200, body))))
+    {
+        server.clear_faults();
+        server.inject(On::list(), answer);
+        assert_eq!(rows(&stdout_of(&["get", "cm", "--server", &listening.url()])), ["NAME DATA", "a 0"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_table_is_read_in_pages() {
+    let server = ApiServer::new();
+    for number in 0..501 {
+        let metadata = json!({"namespace": "default", "name": format!("map-{number:03}")});
+        server.put("configmaps", json!({ "metadata": metadata })).unwrap();
+    }
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.unwrap();
+
+    let table = stdout_of(&["get", "cm", "-A", "--server", &listening.url()]);
+
+    assert_eq!(rows(&table)[..2], ["NAMESPACE NAME DATA", "default map-000 0"]);
+    assert_eq!(table.lines().count(), 502);
+    let lists: Vec<_> = server.requests_for("configmaps").into_iter().filter(|one| one.starts_with("L(")).collect();
+    assert_eq!(lists, ["L(502, 500)", "L(\"\", 500, C1)"]);
 }

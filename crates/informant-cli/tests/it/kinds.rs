@@ -169,23 +169,25 @@ async fn a_custom_resource_is_shown_by_name_and_age_if_its_definition_cannot_be_
         let url = listening.url();
         server.inject(On::any().of("customresourcedefinitions"), fault.clone());
 
-        let shown = words(&stdout_of(&["get", "gadgets", "--no-headers", "--server", &url]));
+        let shown = words(&stdout_of(&["watch", "gadgets", "--until-synced", "--no-headers", "--server", &url]));
 
-        let names: Vec<_> = shown.iter().map(|row| (&*row[0], row.len())).collect();
-        assert_eq!(names, [("full", 2), ("none", 2)], "{fault:?}");
+        let names: Vec<_> = shown.iter().map(|row| (&*row[1], row.len())).collect();
+        assert_eq!(names, [("full", 3), ("none", 3)], "{fault:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_is_read_only_for_tables_and_retried_if_the_server_is_overloaded() {
+async fn a_definition_is_read_only_for_tables_of_events_and_retried_if_the_server_is_overloaded() {
     let (server, listening) = with_columns().await;
     let url = listening.url();
     server.inject(On::any().of("customresourcedefinitions").once(), Fault::too_many_requests(Duration::from_secs(1)));
 
-    assert_eq!(words(&stdout_of(&["get", "gadgets", "--server", &url]))[0], ["NAME", "SIZE", "READY"]);
+    let events = stdout_of(&["watch", "gadgets", "--until-synced", "--server", &url]);
+    assert_eq!(words(&events)[0], ["EVENT", "NAME", "SIZE", "READY"]);
     server.clear_requests();
-    stdout_of(&["get", "gadgets", "-o", "json", "--server", &url]);
-    stdout_of(&["get", "gadgets", "--metadata-only", "--server", &url]);
+    stdout_of(&["watch", "gadgets", "--until-synced", "-o", "json", "--server", &url]);
+    stdout_of(&["watch", "gadgets", "--until-synced", "--metadata-only", "--server", &url]);
+    stdout_of(&["get", "gadgets", "--server", &url]);
 
     assert!(server.requests_for("customresourcedefinitions").is_empty());
 }

@@ -100,6 +100,18 @@ fn the_demo_is_redrawn_in_place_and_its_verdict_stays() {
     assert!(redrawn >= 5, "the screen was redrawn {redrawn} times");
 }
 
+#[test]
+fn the_demo_in_a_tall_terminal_has_past_faults_and_averages() {
+    let terminal = run_at(50, 100, &["demo", "--duration", "3s", "--pods", "50", "--rate", "100"], &[]);
+
+    let contents = terminal.contents();
+    assert!(contents.starts_with("informant demo: "), "nothing has scrolled off: {contents}");
+    assert!(contents.lines().any(|line| line.starts_with("average      per second ")), "{contents}");
+    let mut history = contents.lines().skip_while(|line| *line != "faults so far, newest first").skip(1);
+    assert!(history.next().is_some_and(|fault| fault.contains(" s  ") && fault.contains(": the ")), "{contents}");
+    assert!(terminal.success && contents.contains("verified: 2 caches and 4 handlers"), "{contents}");
+}
+
 /// At the end no fault is active, and the last one is named.
 #[test]
 fn the_demo_names_the_fault_that_is_active_or_the_last_one() {
