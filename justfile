@@ -27,3 +27,12 @@ fmt:
 # Runs informant against a real kube-apiserver and etcd, with faults; `just conformance --quick` runs the part of CI.
 conformance *arguments:
     conformance/run {{arguments}}
+
+# Builds the libraries with the oldest versions of their direct dependencies that the manifests allow.
+minimal-versions:
+    .ci/minimal-versions
+
+# Compares the public API of the libraries with their last release on crates.io, and names the version that the changes need.
+semver:
+    command -v cargo-semver-checks >/dev/null || cargo install --locked cargo-semver-checks
+    cargo semver-checks --package informant --package informant-apiserver
