@@ -10,7 +10,7 @@ use futures_util::future::{Either, select};
 use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep_until},
 };
 
 /// A gate is closed while requests fail. One reflector, the prober, retries; the others wait until a request succeeds.
@@ -31,6 +31,8 @@ struct GateState {
     has_prober: bool,
     /// True if requests of several reflectors have failed since the last success.
     has_failed_several: bool,
+    /// The same, when the gate last opened.
+    had_failed_several: bool,
 }
 
 /// What a reflector does at a gate.
@@ -94,20 +96,22 @@ impl Gate {
     pub(crate) async fn wait(self: &Arc<Self>, prober: &mut Option<Prober>, waits: RetryDelays) {
         let now = Instant::now();
         let (deadline, earliest) = (now + waits.other.max(waits.least), now + waits.least);
+        let mut probe_at = None;
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
             let role = self.state.lock().role(prober.is_some());
-            match role {
+            let until = match role {
                 Role::Probe => {
                     prober.get_or_insert_with(|| Prober { gate: Arc::clone(self) });
-                    return sleep(waits.probe.max(waits.least)).await;
+                    *probe_at.get_or_insert_with(|| Instant::now() + waits.probe.max(waits.least))
                 }
                 Role::Proceed => return sleep_until(earliest.max(Instant::now() + waits.spread)).await,
-                Role::Wait => match select(std::pin::pin!(sleep_until(deadline)), changed).await {
-                    Either::Left(_) => return,
-                    Either::Right(_) => {}
-                },
+                Role::Wait => deadline,
+            };
+            match select(std::pin::pin!(sleep_until(until)), changed).await {
+                Either::Left(_) => return,
+                Either::Right(_) => {}
             }
         }
     }
@@ -121,8 +125,13 @@ impl GateState {
 
     /// Returns true if the gate was closed.
     fn open(&mut self, now: Instant) -> bool {
-        (self.last_success, self.has_failed_several) = (Some(now), false);
-        self.closed_since.take().is_some()
+        let had_failed_several = std::mem::take(&mut self.has_failed_several);
+        self.last_success = Some(now);
+        let was_closed = self.closed_since.take().is_some();
+        if was_closed {
+            self.had_failed_several = had_failed_several;
+        }
+        was_closed
     }
 
     fn is_open_for_others_since(&self, since: Instant) -> bool {
@@ -131,6 +140,8 @@ impl GateState {
 
     fn role(&mut self, is_prober: bool) -> Role {
         match (self.closed_since, is_prober || !self.has_prober) {
+            // Only its own requests fail, so the success of another one changes nothing for it.
+            (None, true) if is_prober && !self.had_failed_several => Role::Probe,
             (None, _) => Role::Proceed,
             (Some(_), true) => {
                 self.has_prober = true;
@@ -183,6 +194,28 @@ mod tests {
         other.await;
         assert_eq!(begun.elapsed(), 13 * SECOND, "two seconds after the prober succeeded");
         assert!(first.is_none() && second.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_prober_follows_another_reflector_that_succeeds_unless_only_its_own_requests_fail() {
+        for (fails_several, seconds) in [(true, 3), (false, 20)] {
+            let begun = Instant::now();
+            let gate = closed(begun);
+            let late = || RetryDelays { probe: 20 * SECOND, ..waits() };
+            let (mut first, mut second) = (None, None);
+            let mut prober = Box::pin(gate.wait(&mut first, late()));
+            assert!(prober.as_mut().now_or_never().is_none());
+            if fails_several {
+                gate.close(begun, &mut second);
+            }
+
+            tokio::time::advance(SECOND).await;
+            gate.open(Instant::now(), &mut second);
+            gate.open(Instant::now(), &mut second);
+            prober.await;
+
+            assert_eq!(begun.elapsed(), seconds * SECOND, "{fails_several}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -63,7 +63,7 @@ impl HistoryCheck {
         &mut self,
         intake: &mut Intake,
         requests: &mut Requests,
-        retry: &Retry,
+        retry: &mut Retry,
     ) -> Result<(), SourceError> {
         // The history change is known already, and the next list takes it into account.
         if intake.resume.has_history_changed() {
@@ -144,7 +144,7 @@ impl HistoryCheck {
         (lost_at, opened_at): (Instant, Instant),
         intake: &mut Intake,
         requests: &mut Requests,
-        retry: &Retry,
+        retry: &mut Retry,
     ) -> Result<Verdict, SourceError> {
         let (storage, own) = (&self.shared.storage, self.witness.as_ref());
         let turn = storage.turn().await;
@@ -187,11 +187,14 @@ impl HistoryCheck {
         witness: Option<&Arc<Witness>>,
         resume: &mut Resume,
         requests: &mut Requests,
-        retry: &Retry,
+        retry: &mut Retry,
     ) -> Result<Verdict, SourceError> {
         let asked_at = Instant::now();
         let HistoryAnswer { newest, verdict } = match requests.check_history(witness).await {
-            Ok(Some(answer)) => answer,
+            Ok(Some(answer)) => {
+                retry.note_storage(Instant::now());
+                answer
+            }
             Ok(None) => return Ok(Verdict::Unsupported),
             Err(error) => return self.judge_refusal(error, retry.is_server_starting()),
         };

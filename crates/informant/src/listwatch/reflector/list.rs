@@ -11,7 +11,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{received::ReceivedList, requests::Requests, status::Activity};
+use super::{received::ReceivedList, requests::Requests, retry::Retry, status::Activity};
 use crate::{
     listwatch::{
         ListPiece, ListRequest, SourceError,
@@ -31,11 +31,12 @@ impl Requests {
         request: &ListRequest,
         decoder: &mut Decoder,
         received: &mut ReceivedList,
+        retry: &mut Retry,
     ) -> Result<(), SourceError> {
         let mut tokens = HashSet::new();
         let mut page = request.clone();
         loop {
-            let metadata = self.read_page(&page, decoder, received).await?;
+            let metadata = self.read_page(&page, decoder, received, retry).await?;
             if received.pages == 0 {
                 received.version = metadata.resource_version;
             }
@@ -60,10 +61,12 @@ impl Requests {
         request: &ListRequest,
         decoder: &mut Decoder,
         received: &mut ReceivedList,
+        retry: &mut Retry,
     ) -> Result<ListMetadata, SourceError> {
         let idle_timeout = self.idle_timeout;
         let silent = |_| SourceError::Silent { after: idle_timeout };
         let mut pieces = self.list(request).await?;
+        retry.note_acceptance();
         let reporter = &self.shared.reporter;
         let mut cutter = ListCutter::with_limit(self.size_limit);
         let (mut end, mut has_body) = (None, false);

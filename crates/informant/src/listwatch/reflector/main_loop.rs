@@ -91,7 +91,7 @@ impl Reflector {
 
     /// Checks the history before a list.
     async fn check_history(&mut self) -> Input {
-        let checked = self.history.check(&mut self.intake, &mut self.requests, &self.retry).await;
+        let checked = self.history.check(&mut self.intake, &mut self.requests, &mut self.retry).await;
         // The next list takes a history change into account. Any other result does not matter for a list.
         if let Err(error) = checked
             && error.class() == ErrorClass::HistoryChanged
@@ -110,6 +110,7 @@ impl Reflector {
         let permit = self.begin_list(Activity::Streaming { objects: 0 }).await;
         let asked_at = Instant::now();
         let mut reader = self.requests.watch(asked.clone(), true).await?;
+        self.retry.note_acceptance();
         let mut received = ReceivedStream::default();
         let (decoder, reporter) = (&mut self.intake.decoder, &*self.shared.reporter);
         let version = self.streaming.read_list(&mut reader, decoder, &mut received, reporter).await;
@@ -129,14 +130,15 @@ impl Reflector {
     async fn list(&mut self) -> Result<Input, Failure> {
         let request = self.intake.resume.list_request();
         let permit = self.begin_list(Activity::Listing { objects: 0 }).await;
-        let (requests, decoder) = (&mut self.requests, &mut self.intake.decoder);
+        let (requests, decoder, retry) = (&mut self.requests, &mut self.intake.decoder, &mut self.retry);
         let mut list = ReceivedList::default();
-        let read = match requests.read_list(&request, decoder, &mut list).await {
+        let read = match requests.read_list(&request, decoder, &mut list, retry).await {
             Err(error) if list.pages > 0 && error.class() == ErrorClass::Expired && self.machine.page_expired() => {
                 // The server no longer has the other pages, but may have the list without pages.
                 self.note_failure(Operation::List, error);
                 list = ReceivedList::default();
-                self.requests.read_list(&request.unpaged(), &mut self.intake.decoder, &mut list).await
+                let (requests, decoder, retry) = (&mut self.requests, &mut self.intake.decoder, &mut self.retry);
+                requests.read_list(&request.unpaged(), decoder, &mut list, retry).await
             }
             read => read,
         };
@@ -177,8 +179,7 @@ impl Reflector {
     async fn check_opened_watch(&mut self, opened: &mut Option<EventReader>) -> Result<Input, Failure> {
         let version = self.intake.resume.watch_version();
         let reader = opened.take();
-        self.history.check(&mut self.intake, &mut self.requests, &self.retry).await?;
-        self.retry.note_storage(Instant::now());
+        self.history.check(&mut self.intake, &mut self.requests, &mut self.retry).await?;
         if self.intake.resume.watch_version() != version {
             return Ok(Input::Earlier);
         }

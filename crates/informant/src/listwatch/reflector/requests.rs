@@ -6,7 +6,7 @@
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
-use futures_util::future::{Either, OptionFuture, join, select};
+use futures_util::future::{Either, select};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::debug;
 
@@ -157,16 +157,14 @@ impl Requests {
 
     /// Waits until the server answers a question after it did not answer one. Shows in the status whether it has answered one since `asked_at`.
     async fn answers_again(&self, asked_at: Instant, may_repeat: bool) {
-        let Shared { source, health, reporter, .. } = &self.shared;
+        let Shared { health, reporter, .. } = &self.shared;
         let mut was_silent = false;
         loop {
-            if health.may_ask(Instant::now()) {
-                // Perhaps only this kind hangs: the server is silent if another one gets no answer either.
-                let other = OptionFuture::from(health.another_source(source).map(has_answer));
-                let (answer, others) = join(has_answer(Arc::clone(source)), other).await;
+            if health.may_ask(Instant::now())
+                && let Ok(None) = ask_server(&self.shared, ANSWER_WITHIN).await
+            {
                 // The source does not support the question.
-                let Some(is_answered) = answer else { return std::future::pending().await };
-                health.note_question(is_answered || others.flatten() == Some(true), Instant::now());
+                return std::future::pending().await;
             }
             let (is_silent, has_answered) = (health.is_silent(), health.last_byte() > asked_at);
             if may_repeat && has_answered && was_silent && !is_silent {
@@ -182,12 +180,40 @@ impl Requests {
     }
 }
 
-/// Asks a source for its version. Returns true if the server answers in time; `None` if the source does not support the question.
-async fn has_answer(source: Arc<dyn DynSource>) -> Option<bool> {
-    match timeout(ANSWER_WITHIN, ask_for_version(&*source)).await {
-        Ok(Ok(None)) => None,
-        Ok(Ok(Some(_))) => Some(true),
-        Ok(Err(error)) => Some(error.code().is_some() || !error.class().may_succeed_later()),
-        Err(_) => Some(false),
+/// Asks the source for its version, and notes for all reflectors of the client whether the server works. If the source does not answer within half of
+/// the time, or fails, another reflector's source is asked as well: perhaps only this kind hangs or fails. Returns the answer of this source.
+pub(super) async fn ask_server(shared: &Shared, within: Duration) -> Result<Option<ResourceVersion>, SourceError> {
+    let Shared { source, health, .. } = shared;
+    let asked = pin!(ask_within(&**source, within));
+    let asked_another = pin!(async {
+        sleep(within / 2).await;
+        match health.another_source(source) {
+            Some(another) => shows_working_server(&ask_within(&*another, within / 2).await),
+            None => false,
+        }
+    });
+    let (answer, is_working) = match select(asked, asked_another).await {
+        Either::Left((Ok(None), _)) => return Ok(None),
+        Either::Left((answer, _)) if shows_working_server(&answer) => (answer, true),
+        Either::Left((answer, asked_another)) => (answer, asked_another.await),
+        Either::Right((is_working, asked)) => {
+            let answer = asked.await;
+            let is_working = is_working || shows_working_server(&answer);
+            (answer, is_working)
+        }
+    };
+    health.note_question(is_working, Instant::now());
+    answer
+}
+
+async fn ask_within(source: &dyn DynSource, within: Duration) -> Result<Option<ResourceVersion>, SourceError> {
+    timeout(within, ask_for_version(source)).await.unwrap_or(Err(SourceError::Silent { after: within }))
+}
+
+/// Returns true if the server answered, and not with a failure of its own.
+fn shows_working_server(answer: &Result<Option<ResourceVersion>, SourceError>) -> bool {
+    match answer {
+        Ok(version) => version.is_some(),
+        Err(error) => !error.class().is_outage(),
     }
 }

@@ -54,7 +54,7 @@ impl Retry {
     }
 
     /// Notes that the server accepted a request. Returns the time.
-    fn note_acceptance(&mut self) -> Instant {
+    pub(super) fn note_acceptance(&mut self) -> Instant {
         let now = Instant::now();
         self.note_answer(now);
         self.shared.health.acceptance().open(now, &mut self.prober);

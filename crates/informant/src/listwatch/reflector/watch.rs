@@ -4,13 +4,13 @@
 //! - **Out:** the same events, to the [intake](super::intake); resyncs; how the watch ended.
 //! - **Knows nothing of:** what becomes of an event, and what follows the watch.
 
-use std::{cmp::Ordering, future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
+use std::{cmp::Ordering, future::poll_fn, pin::Pin, task::Poll, time::Duration};
 
 use futures_util::future::BoxFuture;
 use tokio::{
     sync::mpsc,
     task::{coop::consume_budget, yield_now},
-    time::{Instant, Sleep, sleep_until, timeout},
+    time::{Instant, Sleep, sleep_until},
 };
 
 use super::{
@@ -19,6 +19,7 @@ use super::{
     intake::{Intake, WatchProgress},
     main_loop::Failure,
     reader::{DecodedEvent, EventReader},
+    requests::ask_server,
 };
 use crate::{
     ResourceVersion,
@@ -33,7 +34,6 @@ use crate::{
             state::{Input, WatchStats},
             watchdog::Watchdog,
         },
-        witness::ask_for_version,
     },
 };
 
@@ -61,6 +61,8 @@ pub(super) struct OpenWatch<'a> {
     silence: Silence,
     /// The question for the source's version, because the watch is silent.
     question: Option<BoxFuture<'static, Answer>>,
+    /// True if the source has not answered a question since the last byte.
+    is_unanswered: bool,
     /// Completes when another reflector of the client finds a history change.
     history_change: BoxFuture<'static, ()>,
     /// When to list because of that change.
@@ -121,6 +123,7 @@ impl<'a> OpenWatch<'a> {
             unapplied: 0,
             silence: Silence::new(reader.last_byte_at, memory.watchdog.longest_pause()),
             question: None,
+            is_unanswered: false,
             history_change: Box::pin(history.next_change()),
             relist_at: None,
             timer: Box::pin(sleep_until(reader.last_byte_at + memory.watchdog.idle_timeout(reader.timeout))),
@@ -137,10 +140,10 @@ impl<'a> OpenWatch<'a> {
         self.shared.reporter.note_watch();
         let begun = Instant::now();
         let read = self.read().await;
-        let Self { reader, shared, intake, history, .. } = &mut self;
+        let Self { reader, shared, intake, history, is_unanswered, .. } = &mut self;
         history.outage.note_watch_end(read.is_ok().then(|| reader.life()), Instant::now());
         // A server that did not answer while the watch was silent may have been restored meanwhile.
-        if shared.health.has_been_silent_since(reader.last_byte_at) {
+        if *is_unanswered || shared.health.has_been_silent_since(reader.last_byte_at) {
             history.outage.note_failed_attempt(ErrorClass::Unreachable);
         }
         history.offer_witness(&intake.anchors);
@@ -272,7 +275,7 @@ impl<'a> OpenWatch<'a> {
     fn note_byte(&mut self) -> SilenceStep {
         self.silence.reset(self.reader.last_byte_at);
         self.shared.health.note_byte(self.reader.last_byte_at);
-        self.question = None;
+        (self.question, self.is_unanswered) = (None, false);
         SilenceStep::Nothing
     }
 
@@ -289,12 +292,13 @@ impl<'a> OpenWatch<'a> {
                 Ordering::Equal | Ordering::Greater if newest == self.intake.resume.reached() => VersionAnswer::Same,
                 Ordering::Equal | Ordering::Greater => VersionAnswer::Newer,
             },
-            Err(error) if error.class().may_succeed_later() => VersionAnswer::Nothing,
+            Err(error) if error.class().may_succeed_later() => {
+                self.is_unanswered |= error.class().is_outage();
+                VersionAnswer::Nothing
+            }
             Ok(None) | Err(_) => VersionAnswer::Unsupported,
         };
-        let now = Instant::now();
-        self.shared.health.note_question(answer != VersionAnswer::Nothing, now);
-        Ok(self.silence.answer(now, answer))
+        Ok(self.silence.answer(Instant::now(), answer))
     }
 
     fn schedule_relist(&mut self) -> SilenceStep {
@@ -324,11 +328,8 @@ impl<'a> OpenWatch<'a> {
         match step {
             SilenceStep::Nothing => {}
             SilenceStep::Ask => {
-                let source = Arc::clone(&self.shared.source);
-                self.question = Some(Box::pin(async move {
-                    let answer = timeout(ANSWER_WITHIN, ask_for_version(&*source)).await;
-                    answer.unwrap_or(Err(SourceError::Silent { after: ANSWER_WITHIN }))
-                }));
+                let shared = self.shared.clone();
+                self.question = Some(Box::pin(async move { ask_server(&shared, ANSWER_WITHIN).await }));
             }
             SilenceStep::Confirm(at) => reporter.note_confirmation(at),
             SilenceStep::ReportStale => reporter.note_no_answer(last_byte_at),

@@ -64,7 +64,12 @@ const TOO_LARGE_PHRASE: &str = "Too large resource version";
 impl ErrorClass {
     /// Returns true if the same request may succeed a little later.
     pub(crate) fn may_succeed_later(self) -> bool {
-        matches!(self, Self::Overloaded | Self::Unreachable | Self::ConnectionLost | Self::ServerError)
+        self == Self::Overloaded || self.is_outage()
+    }
+
+    /// Returns true if the server is down or fails (5xx): when it works again, it may have been restored from a backup.
+    pub(crate) fn is_outage(self) -> bool {
+        matches!(self, Self::Unreachable | Self::ConnectionLost | Self::ServerError)
     }
 }
 

@@ -61,8 +61,7 @@ impl Outage {
 
     /// Notes a failed attempt.
     pub(crate) fn note_failed_attempt(&mut self, class: ErrorClass) {
-        self.has_failed |=
-            matches!(class, ErrorClass::Unreachable | ErrorClass::ConnectionLost | ErrorClass::ServerError);
+        self.has_failed |= class.is_outage();
     }
 
     /// Returns since when the server may have been restored, if a watch was opened now; `None` if it cannot have been. That needs no check only if the

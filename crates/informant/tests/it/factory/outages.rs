@@ -349,7 +349,7 @@ async fn a_silent_server_is_reported_after_36_seconds_and_watched_again_when_it_
     sleep_seconds(29.0).await;
     assert!(client.factory.problems().is_empty());
     sleep_seconds(2.0).await;
-    assert!(client.server.requests().len() == 1, "one informer asks for all");
+    assert_eq!(client.server.requests().len(), 2, "one informer asks for all: its own kind, and then another one");
     sleep_seconds(6.0).await;
     assert_eq!(client.errors.lock().len(), NAMESPACES, "each informer reports it");
     let text = client.errors.lock()[0].1.clone();

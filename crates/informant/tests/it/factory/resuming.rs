@@ -15,7 +15,7 @@ use informant::{
         WatchRequest, WatchStream,
     },
 };
-use informant_apiserver::{ApiServer, Fault, On};
+use informant_apiserver::{ApiServer, CutAfter, CutEnding, Fault, On};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -515,4 +515,54 @@ async fn a_kind_that_hangs_does_not_make_others_list_again_or_report_a_silent_se
     assert_eq!(factory.problems().iter().map(|problem| &**problem.informer()).collect::<Vec<_>>(), ["secrets"]);
     drop(secrets);
     factory.stop().await.unwrap();
+}
+
+/// P8
+#[tokio::test(start_paused = true)]
+async fn a_kind_whose_lookups_hang_does_not_make_others_report_a_silent_server_while_all_watches_are_silent() {
+    let server = ApiServer::new();
+    server.inject(On::watch(), Fault::NoBookmarks);
+    let reports = Arc::<Mutex<Vec<String>>>::default();
+    let reported = Arc::clone(&reports);
+    let on_error = move |error: &ListWatchError| reported.lock().push(error.to_string());
+    let factory = SharedInformerFactory::builder(client(&server)).without_streaming().on_error(on_error).build();
+    let (configs, secrets) = (factory.informer::<ConfigMap>(), factory.informer::<Secret>());
+    let pods = factory.informer::<Pod>();
+    factory.start();
+    factory.synced().await.unwrap();
+    server.wait_for_watches("secrets", 1).await;
+
+    server.inject(On::list().of("secrets"), Fault::Hang);
+    sleep_seconds(200.0).await;
+    server.cut_watches("configmaps");
+    server.cut_watches("pods");
+    sleep_seconds(60.0).await;
+
+    assert_eq!((configs.status().source.lists, pods.status().source.lists), (1, 1));
+    assert!(!reports.lock().is_empty(), "the silence of the secrets is reported");
+    assert!(reports.lock().iter().all(|report| report.contains("secrets")), "{:?}", reports.lock());
+    drop(secrets);
+    factory.stop().await.unwrap();
+}
+
+/// P10: the list of the reflector that retries for all begins, and takes long.
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_no_kind_waits_for_the_end_of_the_list_of_another() {
+    for slow in ["configmaps", "secrets"] {
+        let server = ApiServer::new();
+        let outage = server.inject(On::any(), Fault::Refuse);
+        let factory = SharedInformerFactory::builder(client(&server)).without_streaming().on_error(|_| {}).build();
+        let (configs, secrets) = (factory.informer::<ConfigMap>(), factory.informer::<Secret>());
+        factory.start();
+        sleep_seconds(600.0).await;
+
+        let body = Fault::Cut { after: CutAfter::Bytes(20), ending: CutEnding::Silence };
+        server.inject(On::list().of(slow), body);
+        server.remove_fault(outage);
+        sleep_seconds(13.0).await;
+
+        let synced = [configs.is_synced(), secrets.is_synced()];
+        assert_eq!(synced, [slow != "configmaps", slow != "secrets"]);
+        factory.stop().await.unwrap();
+    }
 }
