@@ -14,7 +14,7 @@ use crate::{
     Object,
     error::{ParseError, RequestError},
     informer::{AnyInformerBuilder, InformerBuilder},
-    listwatch::{KubeSource, ListWatchError, Quarantined, ServerHealth, StreamingSupport},
+    listwatch::{KubeSource, ListWatchError, Quarantined, ServerHealth},
     object::{FieldPath, OfKind},
     store::LabelSelector,
 };
@@ -208,19 +208,14 @@ impl FactoryBuilder {
 
 impl Settings {
     /// Applies the factory's settings, then those for the kind.
-    pub(super) fn configure(
-        &self,
-        mut builder: AnyInformerBuilder,
-        key: &InformerKey,
-        streaming: StreamingSupport,
-    ) -> AnyInformerBuilder {
+    pub(super) fn configure(&self, mut builder: AnyInformerBuilder, key: &InformerKey) -> AnyInformerBuilder {
         builder.resync = self.resync;
         builder.fails_fast = self.fails_fast;
         builder.audit = self.audit;
         let reflector = &mut builder.reflector;
         reflector.cut.extend(self.cut.iter().cloned());
         reflector.health = self.health.clone();
-        reflector.streaming = (!self.never_streams).then_some(streaming);
+        reflector.never_streams = self.never_streams;
         if let Some(callback) = self.on_error.clone() {
             reflector.on_error = Some(Box::new(move |error| callback(error)));
         }

@@ -307,14 +307,12 @@ impl SharedInformerFactory {
         make_settings: fn(KubeSource) -> ReflectorSettings,
     ) -> AnyInformer {
         self.remove_stopped();
-        let mut registry = self.shared.registry.lock();
-        let (found, streaming) = (registry.find(key), registry.streaming(&key.kind));
-        drop(registry);
+        let found = self.shared.registry.lock().find(key);
         if let Some(found) = found {
             return found;
         }
         // The lock is not held here, because this runs the user's `configure` functions. Another task may insert the informer meanwhile.
-        let builder = self.shared.settings.configure(AnyInformerBuilder::new(make_settings(source)), key, streaming);
+        let builder = self.shared.settings.configure(AnyInformerBuilder::new(make_settings(source)), key);
         let mut registry = self.shared.registry.lock();
         if let Some(found) = registry.find(key) {
             // Releases the lock before the unused builder is dropped, because the builder holds users' closures.

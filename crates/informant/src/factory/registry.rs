@@ -8,7 +8,7 @@ use kube::core::ApiResource;
 use super::object_type::ObjectType;
 use crate::{
     informer::{AnyInformer, AnyInformerBuilder, InformerState, InformerStatus},
-    listwatch::{StreamingSupport, scope_text},
+    listwatch::scope_text,
 };
 
 /// Identifies an informer of a factory. Two requests with the same key get the same informer.
@@ -44,8 +44,6 @@ pub(super) struct Registry {
     informers: HashMap<InformerKey, AnyInformer>,
     /// Informers that are stopping and whose key has a new informer, until they have stopped.
     leaving: Vec<AnyInformer>,
-    /// Whether the server refused to list a kind as a stream, for each kind.
-    streaming: HashMap<KindId, StreamingSupport>,
     /// Kinds for which the warning about two object types was logged.
     warned: HashSet<KindId>,
     /// The last status of each informer that has ended since the factory was stopped, by its name.
@@ -129,11 +127,6 @@ impl Registry {
         removed.extend(self.leaving.extract_if(.., |informer| is_over(informer)));
         self.ended.extend(last.into_iter().map(|status| (Arc::clone(&status.name), status)));
         removed
-    }
-
-    /// Returns the shared record of whether the server refused to list the kind as a stream; all informers of the kind share it.
-    pub(super) fn streaming(&mut self, kind: &KindId) -> StreamingSupport {
-        self.streaming.entry(kind.clone()).or_default().clone()
     }
 
     /// Returns the informer of a key, unless it is stopping or has stopped.

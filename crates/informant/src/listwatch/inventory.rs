@@ -4,7 +4,7 @@
 //! - **Out:** the identities of its objects, page by page; the identity of one object.
 //! - **Knows nothing of:** the cache that they are compared with, and when.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures_util::StreamExt;
 use kube::core::TypeMeta;
@@ -15,6 +15,7 @@ use super::{
     any_source::DynSource,
     decoder::identify,
     frames::{ListCutter, ListPart},
+    source::IDLE_TIMEOUT,
     witness::look_up,
 };
 use crate::{
@@ -28,7 +29,6 @@ pub(crate) struct Inventory {
     scanner: Scanner,
     page_size: u32,
     size_limit: usize,
-    idle_timeout: Duration,
 }
 
 /// One page of an inventory.
@@ -44,15 +44,10 @@ pub(crate) struct InventoryPage {
 const PAGE: u32 = 500;
 
 impl Inventory {
-    pub(super) fn new(
-        source: Arc<dyn DynSource>,
-        page_size: Option<u32>,
-        size_limit: usize,
-        idle_timeout: Duration,
-    ) -> Self {
+    pub(super) fn new(source: Arc<dyn DynSource>, page_size: Option<u32>, size_limit: usize) -> Self {
         // A list of metadata declares another kind than the source.
         let scanner = Scanner::new(TypeMeta::default());
-        Self { source, scanner, page_size: page_size.unwrap_or(PAGE), size_limit, idle_timeout }
+        Self { source, scanner, page_size: page_size.unwrap_or(PAGE), size_limit }
     }
 
     /// Requests a page of the newest state.
@@ -61,14 +56,13 @@ impl Inventory {
     ///
     /// If the request fails. An item without a readable key, uid and version is left out.
     pub(crate) async fn page(&mut self, continue_token: Option<String>) -> Result<InventoryPage, SourceError> {
-        let after = self.idle_timeout;
-        let silent = |_| SourceError::Silent { after };
+        let silent = |_| SourceError::Silent { after: IDLE_TIMEOUT };
         let limit = Some(self.page_size);
         let request = ListRequest { limit, continue_token, needs_only_metadata: true, ..ListRequest::default() };
-        let mut pieces = timeout(after, self.source.list(request)).await.map_err(silent)??;
+        let mut pieces = timeout(IDLE_TIMEOUT, self.source.list(request)).await.map_err(silent)??;
         let mut cutter = ListCutter::with_limit(self.size_limit);
         let (mut objects, mut end) = (Vec::new(), None);
-        while let Some(piece) = timeout(after, pieces.next()).await.map_err(silent)? {
+        while let Some(piece) = timeout(IDLE_TIMEOUT, pieces.next()).await.map_err(silent)? {
             match piece? {
                 ListPiece::Body(chunk) => {
                     cutter.push(chunk);

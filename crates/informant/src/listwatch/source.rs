@@ -17,6 +17,9 @@ use crate::{
     object::{DecodeError, Erased, Identity, Provenance},
 };
 
+/// How long the next piece of a list may take before the connection counts as dead: twice the request timeout of an API server.
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+
 /// A source of objects that can be listed and watched.
 ///
 /// [`KubeSource`](super::KubeSource) is the source for Kubernetes. A custom source implements two functions, and its objects can be of any

@@ -19,16 +19,17 @@ use std::{
 };
 
 use hashbrown::HashMap;
+use kube::core::TypeMeta;
 use parking_lot::Mutex;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch},
     time::{Instant, timeout},
 };
 
-pub use self::streaming::StreamingSupport;
 pub(crate) use self::{
     gate::{Gate, Prober, RetryDelays},
     storage::{Storage, covers},
+    streaming::StreamingSupport,
 };
 use super::any_source::DynSource;
 
@@ -52,6 +53,8 @@ struct HealthState {
     /// Closed while the server refuses all requests of the client (401, 429).
     acceptance: Arc<Gate>,
     storages: Mutex<HashMap<String, Arc<Storage>>>,
+    /// Whether the lists of each kind can be streamed.
+    streaming: Mutex<HashMap<TypeMeta, StreamingSupport>>,
     /// The sources of the client's reflectors.
     sources: Mutex<Vec<Weak<dyn DynSource>>>,
     history_changes: watch::Sender<u64>,
@@ -104,6 +107,14 @@ impl ServerHealth {
     /// Returns the state of a storage.
     pub(crate) fn storage(&self, name: &str) -> Arc<Storage> {
         Arc::clone(self.shared.storages.lock().entry_ref(name).or_default())
+    }
+
+    /// Returns whether the lists of a kind can be streamed. Sources that declare no kind share nothing.
+    pub(crate) fn streaming_support(&self, kind: &TypeMeta) -> StreamingSupport {
+        match *kind == TypeMeta::default() {
+            true => StreamingSupport::default(),
+            false => self.shared.streaming.lock().entry_ref(kind).or_default().clone(),
+        }
     }
 
     /// Adds the source of a reflector.
@@ -213,6 +224,7 @@ impl Default for HealthState {
             reach: Arc::default(),
             acceptance: Arc::default(),
             storages: Mutex::default(),
+            streaming: Mutex::default(),
             sources: Mutex::default(),
             history_changes: watch::Sender::new(0),
             last_history_change: Mutex::default(),

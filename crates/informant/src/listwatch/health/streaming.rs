@@ -5,10 +5,9 @@ use std::{sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Remembers whether a server refused to stream the list of a kind. Cheap to clone; all clones share one memory. Pass the same one to all reflectors of
-/// one client and kind.
+/// Whether a server refused to stream the list of a kind. Cheap to clone; all clones share one memory.
 #[derive(Clone, Debug, Default)]
-pub struct StreamingSupport {
+pub(crate) struct StreamingSupport {
     refused_at: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -16,11 +15,6 @@ pub struct StreamingSupport {
 const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(3600);
 
 impl StreamingSupport {
-    /// Creates a memory without a refusal: a streamed list will be tried.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Returns true if no refusal is remembered.
     pub(crate) fn may_try(&self, now: Instant) -> bool {
         self.refused_at.lock().is_none_or(|refused_at| now - refused_at >= ASKED_AGAIN_AFTER)
@@ -43,7 +37,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_remembered_for_an_hour_or_until_the_connection_is_lost() {
-        let support = StreamingSupport::new();
+        let support = StreamingSupport::default();
         let now = Instant::now();
         assert!(support.may_try(now));
 

@@ -8,15 +8,12 @@ use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 use kube::core::TypeMeta;
 
-use super::{
-    Reflector,
-    settings::{ReflectorSettings, SHORTEST_WATCH},
-};
+use super::{Reflector, settings::ReflectorSettings};
 use crate::{
     Cached, Key,
     known::KnownObjects,
     listwatch::{
-        Backoff, Destination, ListWatch, ListWatchError, Quarantined, ServerHealth, StreamingSupport,
+        Backoff, Destination, ListWatch, ListWatchError, Quarantined, ServerHealth,
         decoder::{Decode, TransformResult, transform_of},
         destination::ErasedDestination,
     },
@@ -106,37 +103,9 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
         self
     }
 
-    /// Shares the knowledge whether the server supports streamed lists with other reflectors of the same client and kind. Default: each reflector
-    /// tries it on its own.
-    pub fn streaming(mut self, support: StreamingSupport) -> Self {
-        self.settings.streaming = Some(support);
-        self
-    }
-
     /// Never requests streamed lists. Default: requested if the source supports them, until the server refuses.
     pub fn without_streaming(mut self) -> Self {
-        self.settings.streaming = None;
-        self
-    }
-
-    /// Sets how long a streamed list may deliver no new object before the reflector gives it up and uses an ordinary list. The whole list
-    /// may take ten times as long. Default: 30 s.
-    pub fn streaming_deadline(mut self, deadline: Duration) -> Self {
-        self.settings.streaming_deadline = deadline.min(FOR_EVER);
-        self
-    }
-
-    /// Sets the least timeout of watches; each watch gets a random timeout of up to twice as long. Default and minimum: five minutes.
-    pub fn watch_timeout(mut self, least: Duration) -> Self {
-        self.settings.watch_timeout = least.clamp(SHORTEST_WATCH, FOR_EVER);
-        self
-    }
-
-    /// Sets how long to wait for the next bytes of a list before the connection counts as dead; it is also the upper bound on the wait for the first
-    /// bytes of a response, which is 20 s for a watch and 65 s for a list, and doubles after each request in a row without a response. Default: two
-    /// minutes, which is twice the request timeout of an API server.
-    pub fn idle_timeout(mut self, idle_timeout: Duration) -> Self {
-        self.settings.idle_timeout = idle_timeout.min(FOR_EVER);
+        self.settings.never_streams = true;
         self
     }
 
@@ -163,7 +132,8 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
     }
 
     /// Shares the state of the server with other reflectors of the same client: while the server is unreachable only one of them retries, and if the
-    /// server's history changes, every one of them lists again. Default: not shared.
+    /// server's history changes, every one of them lists again; and those of one kind remember together that the server refuses streamed lists. Default: not
+    /// shared.
     pub fn server_health(mut self, health: ServerHealth) -> Self {
         self.settings.health = health;
         self

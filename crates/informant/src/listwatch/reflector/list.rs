@@ -17,6 +17,7 @@ use crate::{
         ListPiece, ListRequest, SourceError,
         decoder::{DecodeResult, Decoder},
         frames::{ListCutter, ListHead, ListMetadata, ListPart},
+        source::IDLE_TIMEOUT,
     },
     object::DecodeError,
 };
@@ -63,14 +64,13 @@ impl Requests {
         received: &mut ReceivedList,
         retry: &mut Retry,
     ) -> Result<ListMetadata, SourceError> {
-        let idle_timeout = self.idle_timeout;
-        let silent = |_| SourceError::Silent { after: idle_timeout };
+        let silent = |_| SourceError::Silent { after: IDLE_TIMEOUT };
         let mut pieces = self.list(request).await?;
         retry.note_acceptance();
         let reporter = &self.shared.reporter;
         let mut cutter = ListCutter::with_limit(self.size_limit);
         let (mut end, mut has_body) = (None, false);
-        while let Some(piece) = timeout(idle_timeout, pieces.next()).await.map_err(silent)? {
+        while let Some(piece) = timeout(IDLE_TIMEOUT, pieces.next()).await.map_err(silent)? {
             let begun = Instant::now();
             match piece? {
                 ListPiece::Body(chunk) => {

@@ -16,6 +16,7 @@ use crate::{
     listwatch::{
         ListRequest, ListStream, Operation, Served, SourceError, WatchRequest,
         any_source::DynSource,
+        source::IDLE_TIMEOUT,
         witness::{HistoryAnswer, Witness, ask_for_version},
     },
     object::Erased,
@@ -24,16 +25,15 @@ use crate::{
 /// Makes the requests of one reflector.
 pub(super) struct Requests {
     pub(super) shared: Shared,
-    /// The longest wait for a response, and for the next piece of a list.
-    pub(super) idle_timeout: Duration,
-    /// The shortest timeout that a watch is requested with.
-    watch_timeout: Duration,
     /// The largest accepted object, in bytes of JSON.
     pub(super) size_limit: usize,
     /// The operation that last got no response, and how many of its requests in a row got none. Requests of other operations may be answered
     /// meanwhile.
     unanswered: Option<(Operation, u32)>,
 }
+
+/// The shortest timeout that a watch is requested with, in seconds; the longest one is twice as long.
+const SHORTEST_WATCH: u64 = 300;
 
 /// How long a watch may take to begin. A busy server may let a request wait for 15 s.
 const WATCH_WITHIN: Duration = Duration::from_secs(20);
@@ -54,13 +54,13 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(2500);
 const TICK: Duration = Duration::from_secs(1);
 
 impl Requests {
-    pub(super) fn new(shared: Shared, idle_timeout: Duration, watch_timeout: Duration, size_limit: usize) -> Self {
-        Self { shared, idle_timeout, watch_timeout, size_limit, unanswered: None }
+    pub(super) fn new(shared: Shared, size_limit: usize) -> Self {
+        Self { shared, size_limit, unanswered: None }
     }
 
     /// Asks the source whether it serves the kind.
     pub(super) async fn is_served(&self) -> Served {
-        timeout(self.idle_timeout, self.shared.source.is_served()).await.unwrap_or(Served::Unknown)
+        timeout(IDLE_TIMEOUT, self.shared.source.is_served()).await.unwrap_or(Served::Unknown)
     }
 
     /// Requests a page of a list.
@@ -75,9 +75,8 @@ impl Requests {
         version: ResourceVersion,
         sends_initial_events: bool,
     ) -> Result<EventReader, SourceError> {
-        let least = self.watch_timeout.as_secs();
-        let watch_timeout = Duration::from_secs(fastrand::u64(least..least.saturating_mul(2)));
-        let request = WatchRequest { version, sends_initial_events, timeout: watch_timeout };
+        let timeout = Duration::from_secs(fastrand::u64(SHORTEST_WATCH..2 * SHORTEST_WATCH));
+        let request = WatchRequest { version, sends_initial_events, timeout };
         let asked_at = Instant::now();
         let source = Arc::clone(&self.shared.source);
         let operation = if sends_initial_events { Operation::StreamList } else { Operation::OpenWatch };
@@ -100,7 +99,7 @@ impl Requests {
         self.response(Operation::CheckHistory, CHECKED_WITHIN, question).await
     }
 
-    /// Waits until the response begins. The time limit is `within`; it doubles after each request in a row without a response, up to the idle timeout.
+    /// Waits until the response begins. The time limit is `within`; it doubles after each request in a row without a response, up to two minutes.
     ///
     /// After ten seconds, one reflector of the client asks the server for its version, on another connection if the client has more than one. If the
     /// server did not answer that at first and then does, the request is made again at once: it is lost, or a layer of the client retries it with a long delay.
@@ -121,7 +120,7 @@ impl Requests {
         loop {
             let asked_at = Instant::now();
             let unanswered = self.unanswered.filter(|(last, _)| *last == operation).map_or(0, |(_, count)| count);
-            let limit = within.saturating_mul(1 << unanswered.min(10)).min(self.idle_timeout);
+            let limit = within.saturating_mul(1 << unanswered.min(10)).min(IDLE_TIMEOUT);
             let mut response = pin!(request());
             if let Ok(response) = timeout(SLOW.min(limit), &mut response).await {
                 self.unanswered.take_if(|(last, _)| *last == operation);

@@ -17,7 +17,6 @@ use crate::{
     known::KnownObjects,
     listwatch::{
         Backoff, Delays, Destination, Inventory, ListWatchError, Quarantined, ServerHealth, SourceError,
-        StreamingSupport,
         any_source::{AnySource, DynSource, KubeSelection},
         decoder::{Decode, Decoder, Transform},
         frames::DEFAULT_LIMIT,
@@ -40,10 +39,7 @@ pub(crate) struct ReflectorSettings {
     pub(super) page_size: Option<u32>,
     pub(super) size_limit: usize,
     pub(super) backoff: Backoff,
-    pub(crate) streaming: Option<StreamingSupport>,
-    pub(super) streaming_deadline: Duration,
-    pub(super) watch_timeout: Duration,
-    pub(super) idle_timeout: Duration,
+    pub(crate) never_streams: bool,
     /// The period of resyncs.
     pub(super) resync_every: Option<Duration>,
     /// Receives why everything must be listed again, from the informer's audits.
@@ -52,9 +48,6 @@ pub(crate) struct ReflectorSettings {
     pub(crate) on_error: Option<Callback<ListWatchError>>,
     pub(crate) on_quarantine: Option<Callback<Quarantined>>,
 }
-
-/// The shortest timeout that a watch is requested with.
-pub(super) const SHORTEST_WATCH: Duration = Duration::from_secs(300);
 
 impl ReflectorSettings {
     pub(super) fn new(source: AnySource, decode: Decode, types: Option<TypeMeta>) -> Self {
@@ -70,10 +63,7 @@ impl ReflectorSettings {
             page_size: None,
             size_limit: DEFAULT_LIMIT,
             backoff: Backoff::default(),
-            streaming: Some(StreamingSupport::new()),
-            streaming_deadline: Duration::from_secs(30),
-            watch_timeout: SHORTEST_WATCH,
-            idle_timeout: Duration::from_secs(120),
+            never_streams: false,
             resync_every: None,
             findings: None,
             health: ServerHealth::new(),
@@ -97,7 +87,7 @@ impl ReflectorSettings {
 
     /// Creates an inventory of the source.
     pub(crate) fn inventory(&self) -> Inventory {
-        Inventory::new(Arc::clone(&self.source), self.page_size, self.size_limit, self.idle_timeout)
+        Inventory::new(Arc::clone(&self.source), self.page_size, self.size_limit)
     }
 
     /// Creates delays with the jitter and the seed of the reflector's.
@@ -158,14 +148,15 @@ impl ReflectorSettings {
         let reporter = Arc::new(Reporter::new(source.name().into(), self.on_error, self.on_quarantine));
         self.health.add_source(&source);
         let storage = source.storage().map_or_else(Arc::default, |name| self.health.storage(&name));
+        let support = (!self.never_streams).then(|| self.health.streaming_support(&declared));
         let shared = Shared { source, health: self.health, storage, reporter: Arc::clone(&reporter) };
         Reflector {
             machine: StateMachine::new(),
-            requests: Requests::new(shared.clone(), self.idle_timeout, self.watch_timeout, limit),
+            requests: Requests::new(shared.clone(), limit),
             intake: Intake::new(decoder, Resume::new(self.page_size), destination, reporter),
             history: HistoryCheck::new(shared.clone(), history_scanner),
             retry: Retry::new(shared.clone(), self.backoff),
-            streaming: Streaming { support: self.streaming, deadline: self.streaming_deadline },
+            streaming: Streaming { support },
             watches: WatchMemory::new(self.resync_every, self.findings),
             shared,
         }

@@ -27,12 +27,13 @@ use crate::{
 pub(super) struct Streaming {
     /// Whether the server supports it; `None` if streamed lists are never requested.
     pub(super) support: Option<StreamingSupport>,
-    /// How long a streamed list may deliver no new object.
-    pub(super) deadline: Duration,
 }
 
-/// Upper bound on the duration of a streamed list, as a multiple of its deadline.
-const LONGEST_STREAM: u32 = 10;
+/// How long a streamed list may deliver no new object.
+const NOTHING_NEW: Duration = Duration::from_secs(30);
+
+/// How long a streamed list may take.
+const LONGEST_STREAM: Duration = Duration::from_secs(300);
 
 /// How often a warning is logged while a streamed list delivers nothing.
 const WARNS_EVERY: Duration = Duration::from_secs(10);
@@ -52,7 +53,6 @@ impl Streaming {
         reporter: &Reporter,
     ) -> Result<Option<ResourceVersion>, SourceError> {
         let begun = Instant::now();
-        let idle_timeout = self.deadline;
         let mut last_new = Instant::now();
         let mut warned_at = Instant::now();
         loop {
@@ -82,14 +82,14 @@ impl Streaming {
             reporter.update_silently(|status| status.activity = Activity::Streaming { objects });
 
             // New objects extend the deadline, but only up to a bound: they may have been created after the list began.
-            let deadline = (last_new + idle_timeout).min(begun + LONGEST_STREAM * idle_timeout);
+            let deadline = (last_new + NOTHING_NEW).min(begun + LONGEST_STREAM);
             let next_warning = reader.last_byte_at.max(warned_at) + WARNS_EVERY;
             match timeout_at(deadline.min(next_warning), reader.wait()).await {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => return Ok(None),
                 Ok(Err(error)) => return Err(error),
                 Err(_) if Instant::now() >= deadline => {
-                    let after = if deadline == last_new + idle_timeout { idle_timeout } else { begun.elapsed() };
+                    let after = if deadline == last_new + NOTHING_NEW { NOTHING_NEW } else { begun.elapsed() };
                     return Err(SourceError::Endless { after });
                 }
                 Err(_) => {

@@ -206,12 +206,7 @@ async fn durations_may_be_duration_max() {
     let source = ScriptedSource::new();
     source.on_stream(ScriptedWatch::new().list_ends("10").stays_open());
     let running = run_with(&source, |builder| {
-        builder
-            .resync_every(Duration::MAX)
-            .streaming_deadline(Duration::MAX)
-            .watch_timeout(Duration::MAX)
-            .idle_timeout(Duration::MAX)
-            .backoff(Backoff::new(Duration::MAX, Duration::MAX))
+        builder.resync_every(Duration::MAX).backoff(Backoff::new(Duration::MAX, Duration::MAX))
     });
     sleep_seconds(1.0).await;
 

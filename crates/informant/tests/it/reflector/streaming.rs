@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use informant::listwatch::{
-    ListWatchError, Reflector, ReflectorBuilder, ScriptedList, ScriptedSource, ScriptedWatch, SourceError,
-    StreamingSupport,
+    ListWatchError, Reflector, ReflectorBuilder, ScriptedList, ScriptedSource, ScriptedWatch, ServerHealth, SourceError,
 };
 use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -191,10 +190,10 @@ async fn a_streamed_list_at_an_expired_version_is_requested_again_at_once_withou
     running.stop().await;
 }
 
-fn run_config_maps(server: &ApiServer, support: &StreamingSupport) -> Running<ConfigMap> {
+fn run_config_maps(server: &ApiServer, health: &ServerHealth) -> Running<ConfigMap> {
     let recorder = Recorder::new();
     let builder = Reflector::builder(config_maps(server));
-    start(builder.backoff(backoff_without_jitter()).streaming(support.clone()), recorder)
+    start(builder.backoff(backoff_without_jitter()).server_health(health.clone()), recorder)
 }
 
 fn server_with_one() -> ApiServer {
@@ -209,8 +208,8 @@ fn server_with_one() -> ApiServer {
 async fn a_server_that_refuses_streamed_lists_receives_ordinary_lists_for_an_hour() {
     let server = server_with_one();
     server.inject(On::any(), Fault::WatchListRefused);
-    let support = StreamingSupport::new();
-    let running = run_config_maps(&server, &support);
+    let health = ServerHealth::new();
+    let running = run_config_maps(&server, &health);
     running.wait_for_line("Replaced@10 [shop/a@10]").await;
     server.wait_for_watches("configmaps", 1).await;
     assert_eq!(server.requests_for("configmaps"), ["WL(\"\")", "L(0, 500)", "W(10)"]);
@@ -225,19 +224,19 @@ async fn a_server_that_refuses_streamed_lists_receives_ordinary_lists_for_an_hou
     running.stop().await;
 
     server.clear_requests();
-    let running = run_config_maps(&server, &support);
+    let running = run_config_maps(&server, &health);
     running.wait_for_line("Replaced@10 [shop/a@10]").await;
     assert_eq!(
         server.requests_for("configmaps")[0],
         "L(0, 500)",
-        "a reflector that shares the `StreamingSupport` does not try either"
+        "a reflector that shares the `ServerHealth` does not try either"
     );
     running.stop().await;
 
     sleep_seconds(3600.0).await;
     server.clear_faults();
     server.clear_requests();
-    let running = run_config_maps(&server, &support);
+    let running = run_config_maps(&server, &health);
     running.wait_for_line("Replaced@10 [shop/a@10]").await;
     assert_eq!(server.requests_for("configmaps"), ["WL(\"\")"]);
     running.stop().await;
@@ -248,13 +247,13 @@ async fn a_server_that_refuses_streamed_lists_receives_ordinary_lists_for_an_hou
 async fn a_server_that_answers_streamed_lists_with_an_error_event_receives_ordinary_lists() {
     let server = server_with_one();
     server.inject(On::any(), Fault::WatchListFails);
-    let support = StreamingSupport::new();
-    let running = run_config_maps(&server, &support);
+    let health = ServerHealth::new();
+    let running = run_config_maps(&server, &health);
     server.wait_for_watches("configmaps", 1).await;
     assert_eq!(server.requests_for("configmaps"), ["WL(\"\")", "L(0, 500)", "W(10)"]);
     running.stop().await;
 
-    let running = run_config_maps(&server, &support);
+    let running = run_config_maps(&server, &health);
     running.wait_for_line("Replaced@10 [shop/a@10]").await;
     assert_eq!(server.requests_for("configmaps")[3], "L(0, 500)", "the refusal is remembered");
     running.stop().await;
@@ -265,7 +264,7 @@ async fn a_server_that_answers_streamed_lists_with_an_error_event_receives_ordin
 async fn a_streamed_list_without_an_end_is_replaced_by_an_ordinary_list_after_the_deadline() {
     let server = server_with_one();
     server.inject(On::any(), Fault::WatchListNeverEnds);
-    let running = run_config_maps(&server, &StreamingSupport::new());
+    let running = run_config_maps(&server, &ServerHealth::new());
     let begun = tokio::time::Instant::now();
     for _ in 0..3 {
         sleep_seconds(20.0).await;
@@ -284,7 +283,7 @@ async fn a_streamed_list_without_an_end_is_replaced_by_an_ordinary_list_after_th
 async fn after_a_refused_connection_a_streamed_list_is_tried_again() {
     let server = server_with_one();
     server.inject(On::any(), Fault::WatchListRefused);
-    let running = run_config_maps(&server, &StreamingSupport::new());
+    let running = run_config_maps(&server, &ServerHealth::new());
     server.wait_for_watches("configmaps", 1).await;
     server.clear_faults();
     server.clear_requests();

@@ -380,22 +380,15 @@ async fn a_lazy_object_does_not_hold_the_response_that_it_was_listed_in() {
 
 /// RE-25
 #[tokio::test(start_paused = true)]
-async fn the_requested_duration_of_a_watch_is_random_between_the_watch_timeout_and_twice_that() {
-    for (least, expected) in [(None, 300), (Some(10), 300), (Some(1000), 1000)] {
-        let server = ApiServer::new();
-        let recorder = Recorder::<ConfigMap>::new();
-        let mut builder = Reflector::builder(config_maps(&server));
-        if let Some(least) = least {
-            builder = builder.watch_timeout(Duration::from_secs(least));
-        }
-        server.inject(On::watch().of("configmaps").skip(1).times(20), Fault::status(503));
-        let running = start(builder.without_streaming(), recorder);
-        sleep_seconds(2.0 * expected as f64 + 400.0).await;
+async fn the_requested_duration_of_a_watch_is_random_between_five_and_ten_minutes() {
+    let server = ApiServer::new();
+    server.inject(On::watch().of("configmaps").skip(1).times(20), Fault::status(503));
+    let running = start(Reflector::builder(config_maps(&server)).without_streaming(), Recorder::<ConfigMap>::new());
+    sleep_seconds(1000.0).await;
 
-        let timeouts: Vec<_> = server.requests().iter().filter_map(|request| request.timeout_seconds).collect();
-        assert!(timeouts.len() > 3);
-        assert!(timeouts.iter().all(|timeout| (expected..2 * expected).contains(timeout)), "{timeouts:?}");
-        assert!(timeouts.iter().any(|timeout| *timeout != timeouts[0]), "durations are random: {timeouts:?}");
-        running.stop().await;
-    }
+    let timeouts: Vec<_> = server.requests().iter().filter_map(|request| request.timeout_seconds).collect();
+    assert!(timeouts.len() > 3);
+    assert!(timeouts.iter().all(|timeout| (300..600).contains(timeout)), "{timeouts:?}");
+    assert!(timeouts.iter().any(|timeout| *timeout != timeouts[0]), "durations are random: {timeouts:?}");
+    running.stop().await;
 }
