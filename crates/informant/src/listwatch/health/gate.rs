@@ -59,7 +59,7 @@ pub(crate) struct RetryDelays {
     /// The delay of all other reflectors, if the prober does not succeed before.
     pub(crate) other: Duration,
     /// The delay of all other reflectors after the prober has succeeded.
-    pub(crate) spread: Duration,
+    pub(crate) after_success: Duration,
     /// The least delay, which the server asked for.
     pub(crate) least: Duration,
 }
@@ -106,7 +106,7 @@ impl Gate {
                     prober.get_or_insert_with(|| Prober { gate: Arc::clone(self) });
                     *probe_at.get_or_insert_with(|| Instant::now() + waits.probe.max(waits.least))
                 }
-                Role::Proceed => return sleep_until(earliest.max(Instant::now() + waits.spread)).await,
+                Role::Proceed => return sleep_until(earliest.max(Instant::now() + waits.after_success)).await,
                 Role::Wait => deadline,
             };
             match select(std::pin::pin!(sleep_until(until)), changed).await {
@@ -168,7 +168,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn waits() -> RetryDelays {
-        RetryDelays { probe: SECOND, other: 30 * SECOND, spread: 2 * SECOND, least: Duration::ZERO }
+        RetryDelays { probe: SECOND, other: 30 * SECOND, after_success: 2 * SECOND, least: Duration::ZERO }
     }
 
     fn closed(now: Instant) -> Arc<Gate> {

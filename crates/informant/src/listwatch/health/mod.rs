@@ -162,8 +162,9 @@ impl ServerHealth {
         self.shared.is_silent.load(Ordering::Relaxed)
     }
 
-    /// Returns true if a reflector may ask for the server's version for all: no one has asked in the last three seconds.
-    pub(crate) fn may_ask(&self, now: Instant) -> bool {
+    /// Returns true if the caller is to ask for the server's version for all, because no reflector has done so in the last three seconds. The call counts
+    /// as the question.
+    pub(crate) fn begin_question(&self, now: Instant) -> bool {
         let now = self.millis(now);
         let is_free = |last: u64| (last == 0 || now >= last + QUESTION_EVERY.as_millis() as u64).then_some(now.max(1));
         self.shared.last_question.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_free).is_ok()
@@ -267,7 +268,8 @@ mod tests {
     #[test]
     fn one_reflector_asks_for_all_once_in_three_seconds() {
         let health = ServerHealth::new();
-        let asks = [1, 1, 3, 4, 5, 7].map(|second| health.may_ask(health.shared.created + Duration::from_secs(second)));
+        let asks =
+            [1, 1, 3, 4, 5, 7].map(|second| health.begin_question(health.shared.created + Duration::from_secs(second)));
         assert_eq!(asks, [true, false, false, true, false, true]);
     }
 

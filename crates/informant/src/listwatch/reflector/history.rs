@@ -72,7 +72,7 @@ impl HistoryCheck {
         self.check_other_reflectors(intake)?;
         let opened_at = Instant::now();
         let is_suspicious = self.shared.health.is_suspicious(opened_at);
-        let since = self.outage.check_since(opened_at, is_suspicious).filter(|_| intake.resume.is_versioned());
+        let since = self.outage.needs_check_since(opened_at, is_suspicious).filter(|_| intake.resume.is_versioned());
         let Some(since) = since else { return Ok(()) };
         self.shared.reporter.set(Activity::CheckingHistory);
         let verdict = match is_suspicious {
@@ -81,10 +81,10 @@ impl HistoryCheck {
         };
         let unproven = || SourceError::HistoryUnproven { reached: intake.resume.reached() };
         let is_unchecked = match verdict {
-            Verdict::Changed => return Err(self.begin_new(intake)),
+            Verdict::Changed => return Err(self.note_history_change(intake)),
             Verdict::Differs => return Err(unproven()),
             Verdict::Unproven if self.outage.needs_proof(is_suspicious) => return Err(unproven()),
-            Verdict::Unproven => self.outage.lost_at(opened_at).is_some(),
+            Verdict::Unproven => self.outage.restorable_since(opened_at).is_some(),
             Verdict::Refused => true,
             Verdict::Same | Verdict::Unsupported => false,
         };
@@ -101,7 +101,7 @@ impl HistoryCheck {
     pub(super) fn check_other_reflectors(&mut self, intake: &mut Intake) -> Result<(), SourceError> {
         let changes = self.shared.health.history_changes();
         if changes != self.changes && intake.resume.has_observed() {
-            return Err(self.begin_new(intake));
+            return Err(self.note_history_change(intake));
         }
         self.changes = changes;
         Ok(())
@@ -114,7 +114,7 @@ impl HistoryCheck {
 
     /// Notes a history change: cached objects and versions can no longer be compared with the objects and versions of the server. Returns the error
     /// that ends the watch.
-    pub(super) fn begin_new(&mut self, intake: &mut Intake) -> SourceError {
+    pub(super) fn note_history_change(&mut self, intake: &mut Intake) -> SourceError {
         self.changes = self.shared.health.note_history_change(self.changes, Instant::now());
         self.shared.storage.forget_answers();
         intake.begin_new_history();

@@ -89,7 +89,7 @@ impl Intake {
             ListVerdict::Unversioned => return Err(SourceError::NoVersion),
             ListVerdict::Stale => return Err(SourceError::OlderVersion { from: self.resume.newest(), to: version }),
             ListVerdict::HistoryChanged => {
-                let error = history.begin_new(self);
+                let error = history.note_history_change(self);
                 // Objects that were reused from the cache may differ from the server's, although uid and version are the same.
                 if self.decoder.reused() > 0 {
                     return Err(error);

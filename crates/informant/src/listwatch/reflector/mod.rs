@@ -29,7 +29,7 @@ use futures_util::future::select;
 
 use self::{
     history::HistoryCheck, intake::Intake, report::Reporter, requests::Requests, retry::Retry, stream::Streaming,
-    watch::WatchMemory,
+    watch::WatchContext,
 };
 use super::{
     ListWatch, ServerHealth,
@@ -58,7 +58,7 @@ pub struct Reflector {
     history: HistoryCheck,
     retry: Retry,
     streaming: Streaming,
-    watches: WatchMemory,
+    watches: WatchContext,
 }
 
 /// What the parts of a reflector share. Cheap to clone.

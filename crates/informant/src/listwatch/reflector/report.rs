@@ -147,7 +147,7 @@ impl Reporter {
             status.unanswered_since.get_or_insert_with(Instant::now);
         });
         if !was_known {
-            self.tell(&ListWatchError {
+            self.log_or_call_back(&ListWatchError {
                 operation: Operation::Watch,
                 resource: Arc::clone(&self.informer),
                 source: SourceError::Silent { after: last_byte_at.elapsed() },
@@ -186,11 +186,11 @@ impl Reporter {
     /// Reports a failure at once.
     fn report(&self, failure: &ListWatchError) {
         *self.last.lock() = Some((FailureCause::of(failure), Instant::now()));
-        self.tell(failure);
+        self.log_or_call_back(failure);
     }
 
     /// Reports a failure that is not part of an outage.
-    fn tell(&self, failure: &ListWatchError) {
+    fn log_or_call_back(&self, failure: &ListWatchError) {
         let informer = &*self.informer;
         if let Some(callback) = &self.on_error {
             return call(informer, "on_error", || callback(failure));

@@ -159,7 +159,7 @@ impl Requests {
         let Shared { health, reporter, .. } = &self.shared;
         let mut was_silent = false;
         loop {
-            if health.may_ask(Instant::now())
+            if health.begin_question(Instant::now())
                 && let Ok(None) = ask_server(&self.shared, ANSWER_WITHIN).await
             {
                 // The source does not support the question.

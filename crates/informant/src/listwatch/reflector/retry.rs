@@ -160,8 +160,8 @@ impl Retry {
         let delays = &mut self.delays.delays;
         let other = delays.after_failure(now, retry_after);
         let probe = outage.map_or(other, |(length, short)| delays.until_probe(length, short, other));
-        let spread = delays.between(Duration::ZERO, RECONNECT_SPREAD);
-        let waits = RetryDelays { probe, other, spread, least: obeyed(retry_after) };
+        let after_success = delays.between(Duration::ZERO, RECONNECT_SPREAD);
+        let waits = RetryDelays { probe, other, after_success, least: obeyed(retry_after) };
         self.show_wait(now + if self.prober.is_some() { probe.max(waits.least) } else { other }, because);
         gate.wait(&mut self.prober, waits).await;
     }

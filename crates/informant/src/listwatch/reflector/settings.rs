@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Callback, Reflector, Shared, history::HistoryCheck, intake::Intake, report::Reporter, requests::Requests,
-    retry::Retry, stream::Streaming, watch::WatchMemory,
+    retry::Retry, stream::Streaming, watch::WatchContext,
 };
 use crate::{
     known::KnownObjects,
@@ -157,7 +157,7 @@ impl ReflectorSettings {
             history: HistoryCheck::new(shared.clone(), history_scanner),
             retry: Retry::new(shared.clone(), self.backoff),
             streaming: Streaming { support },
-            watches: WatchMemory::new(self.resync_every, self.findings),
+            watches: WatchContext::new(self.resync_every, self.findings),
             shared,
         }
     }

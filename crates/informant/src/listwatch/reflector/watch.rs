@@ -38,7 +38,7 @@ use crate::{
 };
 
 /// What outlives a watch.
-pub(super) struct WatchMemory {
+pub(super) struct WatchContext {
     watchdog: Watchdog,
     resync_every: Option<Duration>,
     /// When the next resync is requested.
@@ -54,7 +54,7 @@ pub(super) struct OpenWatch<'a> {
     intake: &'a mut Intake,
     history: &'a mut HistoryCheck,
     delays: &'a mut FailureDelays,
-    memory: &'a mut WatchMemory,
+    context: &'a mut WatchContext,
     progress: WatchProgress,
     /// The number of events passed on since the consumer last ran.
     unapplied: usize,
@@ -99,7 +99,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Within this time, all reflectors of a client list again after one of them has found that the history changed.
 const RELIST_SPREAD: Duration = Duration::from_secs(3);
 
-impl WatchMemory {
+impl WatchContext {
     pub(super) fn new(resync_every: Option<Duration>, findings: Option<mpsc::Receiver<SourceError>>) -> Self {
         Self { watchdog: Watchdog::default(), resync_every, resync_at: None, findings }
     }
@@ -112,8 +112,8 @@ impl WatchMemory {
 
 impl<'a> OpenWatch<'a> {
     pub(super) fn new(reader: EventReader, reflector: &'a mut Reflector) -> Self {
-        let Reflector { shared, intake, history, retry, watches: memory, .. } = reflector;
-        memory.watchdog.note_opened_watch();
+        let Reflector { shared, intake, history, retry, watches: context, .. } = reflector;
+        context.watchdog.note_opened_watch();
         intake.decoder.begin(false);
         let is_unordered = !reader.is_streamed_list && !intake.resume.is_versioned();
         Self {
@@ -121,16 +121,16 @@ impl<'a> OpenWatch<'a> {
             delays: &mut retry.delays,
             progress: WatchProgress { is_unordered, has_moved: false, events: 0 },
             unapplied: 0,
-            silence: Silence::new(reader.last_byte_at, memory.watchdog.longest_pause()),
+            silence: Silence::new(reader.last_byte_at, context.watchdog.longest_pause()),
             question: None,
             is_unanswered: false,
             history_change: Box::pin(history.next_change()),
             relist_at: None,
-            timer: Box::pin(sleep_until(reader.last_byte_at + memory.watchdog.idle_timeout(reader.timeout))),
+            timer: Box::pin(sleep_until(reader.last_byte_at + context.watchdog.idle_timeout(reader.timeout))),
             reader,
             intake,
             history,
-            memory,
+            context,
         }
     }
 
@@ -172,7 +172,7 @@ impl<'a> OpenWatch<'a> {
                 continue;
             }
             consume_budget().await;
-            self.wait_for_room().await;
+            self.wait_for_destination().await;
             let step = match self.wake().await? {
                 Wake::Ended => return Ok(()),
                 Wake::Received => self.note_byte(),
@@ -196,7 +196,7 @@ impl<'a> OpenWatch<'a> {
         let mut has_more = false;
         while let Some(event) = self.reader.next(&mut self.intake.decoder)? {
             if let DecodedEvent::Bookmark { .. } = event {
-                self.memory.watchdog.note_bookmark(received_at);
+                self.context.watchdog.note_bookmark(received_at);
             }
             self.intake.pass_on(event, &mut self.progress, received_at)?;
             self.unapplied += 1;
@@ -222,7 +222,7 @@ impl<'a> OpenWatch<'a> {
     }
 
     /// Waits until the destination accepts more changes.
-    async fn wait_for_room(&mut self) {
+    async fn wait_for_destination(&mut self) {
         let full_since = Instant::now();
         self.intake.destination.room().await;
         // The time in which the reflector did not read does not count as silence.
@@ -233,14 +233,14 @@ impl<'a> OpenWatch<'a> {
     async fn wake(&mut self) -> Result<Wake, SourceError> {
         let client_last_byte = self.shared.health.last_byte();
         let deadlines = [
-            self.memory.resync_at,
+            self.context.resync_at,
             self.silence.wakes_at(Instant::now(), client_last_byte),
             self.relist_at,
             self.intake.unclear_events.due_at(),
         ];
         let wakes_at =
             deadlines.into_iter().flatten().fold(self.reader.last_byte_at + self.idle_timeout(), Instant::min);
-        let Self { reader, question, memory, relist_at, history_change, timer, .. } = self;
+        let Self { reader, question, context: watches, relist_at, history_change, timer, .. } = self;
         // A timer that elapses too early does no harm. It is not set again for each event, which would take locks of the runtime.
         if timer.is_elapsed() || wakes_at < timer.deadline() {
             timer.as_mut().reset(wakes_at);
@@ -254,7 +254,7 @@ impl<'a> OpenWatch<'a> {
             {
                 return Poll::Ready(Ok(Wake::Answer(answer)));
             }
-            if let Some(findings) = &mut memory.findings
+            if let Some(findings) = &mut watches.findings
                 && let Poll::Ready(Some(finding)) = findings.poll_recv(context)
             {
                 return Poll::Ready(Ok(Wake::Finding(finding)));
@@ -269,7 +269,7 @@ impl<'a> OpenWatch<'a> {
 
     /// Returns how long the watch may be silent.
     fn idle_timeout(&self) -> Duration {
-        self.memory.watchdog.idle_timeout(self.reader.timeout)
+        self.context.watchdog.idle_timeout(self.reader.timeout)
     }
 
     fn note_byte(&mut self) -> SilenceStep {
@@ -288,7 +288,7 @@ impl<'a> OpenWatch<'a> {
         self.question = None;
         let answer = match answer {
             Ok(Some(newest)) => match self.intake.resume.note_newest_version(&newest) {
-                Ordering::Less => return Err(self.history.begin_new(self.intake)),
+                Ordering::Less => return Err(self.history.note_history_change(self.intake)),
                 Ordering::Equal | Ordering::Greater if newest == self.intake.resume.reached() => VersionAnswer::Same,
                 Ordering::Equal | Ordering::Greater => VersionAnswer::Newer,
             },
@@ -310,7 +310,7 @@ impl<'a> OpenWatch<'a> {
     fn accept_finding(&mut self, finding: SourceError) -> Result<SilenceStep, SourceError> {
         if let SourceError::HistoryChanged { reached } = &finding {
             return match covers(&self.intake.resume.reached(), reached) {
-                true => Err(self.history.begin_new(self.intake)),
+                true => Err(self.history.note_history_change(self.intake)),
                 false => Ok(SilenceStep::Nothing),
             };
         }
@@ -320,7 +320,7 @@ impl<'a> OpenWatch<'a> {
 
     fn examine_silence(&mut self) -> SilenceStep {
         let (now, health) = (Instant::now(), &self.shared.health);
-        self.silence.wake(now, health.last_byte(), health.is_silent(), || health.may_ask(now))
+        self.silence.wake(now, health.last_byte(), health.is_silent(), || health.begin_question(now))
     }
 
     fn perform(&mut self, step: SilenceStep) -> Result<(), SourceError> {
@@ -350,9 +350,9 @@ impl<'a> OpenWatch<'a> {
             self.relist_at = None;
             self.history_change = Box::pin(self.history.next_change());
         }
-        if self.memory.resync_at.is_some_and(|at| at <= now) {
+        if self.context.resync_at.is_some_and(|at| at <= now) {
             self.intake.destination.push(Change::Resync);
-            self.memory.restart_resyncs(now);
+            self.context.restart_resyncs(now);
         }
         let after = self.idle_timeout();
         if self.reader.last_byte_at + after <= now {

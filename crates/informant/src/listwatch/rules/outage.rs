@@ -66,14 +66,14 @@ impl Outage {
 
     /// Returns since when the server may have been restored, if a watch was opened now; `None` if it cannot have been. That needs no check only if the
     /// watch before ended on time, or a list ended, and this one followed within two seconds.
-    pub(crate) fn lost_at(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn restorable_since(&self, now: Instant) -> Option<Instant> {
         let is_lost = self.has_failed || now - self.last > SHORTEST_RESTORE;
         self.broken_at.or_else(|| is_lost.then_some(self.last))
     }
 
-    /// As [`lost_at`](Self::lost_at), but never `None` if the history is suspicious.
-    pub(crate) fn check_since(&self, now: Instant, is_suspicious: bool) -> Option<Instant> {
-        self.lost_at(now).or_else(|| is_suspicious.then_some(self.last))
+    /// As [`restorable_since`](Self::restorable_since), but never `None` if the history is suspicious.
+    pub(crate) fn needs_check_since(&self, now: Instant, is_suspicious: bool) -> Option<Instant> {
+        self.restorable_since(now).or_else(|| is_suspicious.then_some(self.last))
     }
 
     /// Returns true if a history that cannot be proven must be listed again: a request has failed since the history was last known to be the same.
@@ -117,7 +117,7 @@ mod tests {
         for (life, opened, lost_at) in table {
             let mut outage = Outage::new(begun);
             outage.note_watch_end(life, at(300));
-            assert_eq!(outage.lost_at(at(opened)), lost_at.map(at), "{life:?} {opened}");
+            assert_eq!(outage.restorable_since(at(opened)), lost_at.map(at), "{life:?} {opened}");
         }
     }
 
@@ -126,16 +126,16 @@ mod tests {
         let begun = Instant::now();
         let at = |seconds: u32| begun + seconds * SECOND;
         let mut outage = Outage::new(begun);
-        assert_eq!(outage.lost_at(at(1)), None);
+        assert_eq!(outage.restorable_since(at(1)), None);
         outage.note_failed_attempt(ErrorClass::Expired);
-        assert_eq!(outage.lost_at(at(1)), None, "the server answered");
+        assert_eq!(outage.restorable_since(at(1)), None, "the server answered");
         outage.note_failed_attempt(ErrorClass::ConnectionLost);
-        assert_eq!(outage.lost_at(at(1)), Some(begun));
+        assert_eq!(outage.restorable_since(at(1)), Some(begun));
 
         outage.end_outage(at(2));
-        assert_eq!((outage.lost_at(at(3)), outage.check_since(at(3), true)), (None, Some(at(2))));
+        assert_eq!((outage.restorable_since(at(3)), outage.needs_check_since(at(3), true)), (None, Some(at(2))));
         outage.note_watch_end(None, at(3));
         outage.note_watch_end(None, at(5));
-        assert_eq!(outage.lost_at(at(5)), Some(at(3)), "the first break counts");
+        assert_eq!(outage.restorable_since(at(5)), Some(at(3)), "the first break counts");
     }
 }

@@ -11,8 +11,8 @@
 //! | quiet | no watch of the client received a byte for 30 s, and no other reflector asks | asked | ask |
 //! | quiet | no watch of the client received a byte for 36 s, and the server did not answer the question | unanswered | report as stale |
 //! | asked | the watch has delivered that version | quiet | confirm |
-//! | asked | a newer version | behind | |
-//! | behind | the bookmark interval has passed | | reopen |
+//! | asked | a newer version | lagging | |
+//! | lagging | the bookmark interval has passed | | reopen |
 //! | asked | no answer | unanswered | report as stale |
 //! | unanswered | 5 s have passed | asked again | ask |
 //! | asked again | any version | | reopen |
@@ -42,7 +42,7 @@ enum WatchSilence {
         is_again: bool,
     },
     /// The server has a newer version, which the watch must deliver before this time.
-    Behind {
+    Lagging {
         until: Instant,
     },
     /// The server did not answer.
@@ -115,20 +115,20 @@ impl Silence {
                 let (ask_at, report_at) = (client_last_byte + CLIENT_ASKS_AFTER, client_last_byte + CLIENT_STALE_AFTER);
                 Some(until.min(if now < ask_at { ask_at } else { report_at.max(now + RECHECKED_AFTER) }))
             }
-            WatchSilence::Behind { until } => Some(until),
+            WatchSilence::Lagging { until } => Some(until),
             WatchSilence::Unanswered { ask_at } => Some(ask_at),
             WatchSilence::Asked { .. } | WatchSilence::Off => None,
         }
     }
 
-    /// Decides the next step at a time that [`wakes_at`](Self::wakes_at) returned. `may_ask` returns true if no other reflector of the client asks;
+    /// Decides the next step at a time that [`wakes_at`](Self::wakes_at) returned. `begin_question` returns true if no other reflector of the client asks, and reserves the question;
     /// `is_unanswered` is true if the server did not answer the last question of any of them.
     pub(crate) fn wake(
         &mut self,
         now: Instant,
         client_last_byte: Instant,
         is_unanswered: bool,
-        may_ask: impl Fn() -> bool,
+        begin_question: impl Fn() -> bool,
     ) -> SilenceStep {
         let client_silence = now - client_last_byte;
         match self.state {
@@ -137,19 +137,23 @@ impl Silence {
                 self.state = WatchSilence::Unanswered { ask_at: now + TOLERANCE };
                 SilenceStep::ReportStale
             }
-            WatchSilence::Quiet { .. } if client_silence >= CLIENT_ASKS_AFTER && may_ask() => self.ask(now, false),
+            WatchSilence::Quiet { .. } if client_silence >= CLIENT_ASKS_AFTER && begin_question() => {
+                self.ask(now, false)
+            }
             // While the server answers no question, one reflector asks for all.
-            WatchSilence::Unanswered { ask_at } if ask_at <= now => match client_silence <= TOLERANCE || may_ask() {
-                true => self.ask(now, true),
-                false => {
-                    self.state = WatchSilence::Unanswered { ask_at: now + TOLERANCE };
-                    SilenceStep::Nothing
+            WatchSilence::Unanswered { ask_at } if ask_at <= now => {
+                match client_silence <= TOLERANCE || begin_question() {
+                    true => self.ask(now, true),
+                    false => {
+                        self.state = WatchSilence::Unanswered { ask_at: now + TOLERANCE };
+                        SilenceStep::Nothing
+                    }
                 }
-            },
-            WatchSilence::Behind { until } if until <= now => SilenceStep::Reopen,
+            }
+            WatchSilence::Lagging { until } if until <= now => SilenceStep::Reopen,
             WatchSilence::Quiet { .. }
             | WatchSilence::Unanswered { .. }
-            | WatchSilence::Behind { .. }
+            | WatchSilence::Lagging { .. }
             | WatchSilence::Asked { .. }
             | WatchSilence::Off => SilenceStep::Nothing,
         }
@@ -178,7 +182,7 @@ impl Silence {
                 SilenceStep::Confirm(at)
             }
             VersionAnswer::Newer => {
-                self.state = WatchSilence::Behind { until: now + self.interval };
+                self.state = WatchSilence::Lagging { until: now + self.interval };
                 SilenceStep::Nothing
             }
         }
