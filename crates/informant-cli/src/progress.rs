@@ -14,11 +14,7 @@ use std::{
     time::Duration,
 };
 
-use informant::{
-    SharedInformerFactory,
-    informer::{InformerStatus, Problem},
-    listwatch::{ListWatchError, SourceError},
-};
+use informant::{SharedInformerFactory, error::{ListWatchError, SourceError}, factory::{InformerStatus, Problem}};
 use tokio::{
     task::JoinHandle,
     time::{Instant, MissedTickBehavior, interval},

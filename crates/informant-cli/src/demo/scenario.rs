@@ -2,9 +2,7 @@
 
 use std::{error::Error, time::Duration};
 
-use informant::{
-    Cached, Lazy, Registration, SharedInformer, SharedInformerFactory, listwatch::Backoff, projection, store::Index,
-};
+use informant::{Cached, Index, Lazy, Registration, SharedInformer, SharedInformerFactory, pipeline::Backoff, projection};
 use informant_apiserver::{ApiError, ApiServer, ChangeMix, Listening, Load};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde::Deserialize;

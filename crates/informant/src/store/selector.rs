@@ -35,7 +35,7 @@ use crate::error::ParseError;
 /// server also accepts, are not supported.
 ///
 /// ```
-/// use informant::store::LabelSelector;
+/// use informant::LabelSelector;
 /// use kube::core::Expression;
 ///
 /// let selector: LabelSelector = "app in (web, api), !canary".parse()?;

@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use informant::{
     SharedInformer, SharedInformerFactory,
-    informer::Problem,
-    listwatch::{Backoff, ListWatchError, Operation},
+    error::{ListWatchError, Operation},
+    factory::Problem,
+    pipeline::Backoff,
 };
 use informant_apiserver::{ApiServer, Fault, On, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -4,13 +4,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt};
 use informant::{
-    Cached, Key, SharedInformer,
-    informer::InformerState,
-    listwatch::{
-        Item, ListPiece, ListRequest, ListStream, ListWatch, ScriptedList, ScriptedSource, ScriptedWatch, SourceError,
-        WatchRequest, WatchStream,
-    },
-    object::{DecodeError, Identity, Object, Provenance, RawObject},
+    Cached, Identity, Key, Object, RawObject, SharedInformer,
+    error::{DecodeError, SourceError},
+    factory::InformerState,
+    pipeline::{Item, ListPiece, ListRequest, ListStream, ListWatch, Provenance, WatchRequest, WatchStream},
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::TypeMeta;

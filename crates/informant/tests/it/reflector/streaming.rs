@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use informant::listwatch::{
-    ListWatchError, Reflector, ReflectorBuilder, ScriptedList, ScriptedSource, ScriptedWatch, SourceError,
-    StreamingSupport,
+use informant::{
+    error::{ListWatchError, SourceError},
+    pipeline::{Reflector, ReflectorBuilder, StreamingSupport},
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
