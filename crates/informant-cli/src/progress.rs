@@ -14,7 +14,11 @@ use std::{
     time::Duration,
 };
 
-use informant::{SharedInformerFactory, error::{ListWatchError, SourceError}, factory::{InformerStatus, Problem}};
+use informant::{
+    SharedInformerFactory,
+    error::{ListWatchError, SourceError},
+    factory::{InformerStatus, Problem},
+};
 use tokio::{
     task::JoinHandle,
     time::{Instant, MissedTickBehavior, interval},

@@ -2,7 +2,9 @@
 
 use std::{error::Error, time::Duration};
 
-use informant::{Cached, Index, Lazy, Registration, SharedInformer, SharedInformerFactory, pipeline::Backoff, projection};
+use informant::{
+    Cached, Index, Lazy, Registration, SharedInformer, SharedInformerFactory, pipeline::Backoff, projection,
+};
 use informant_apiserver::{ApiError, ApiServer, ChangeMix, Listening, Load};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde::Deserialize;

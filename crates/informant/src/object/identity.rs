@@ -99,7 +99,7 @@ impl Identity {
     }
 
     /// Whether both certainly name the same state: uid and version are known and equal.
-    pub fn is_same_state(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_state(&self, other: &Self) -> bool {
         !self.uid.is_empty() && !self.version.is_empty() && self.uid == other.uid && self.version == other.version
     }
 
