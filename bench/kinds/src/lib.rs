@@ -5,7 +5,7 @@
 use std::error::Error;
 
 use futures_util::StreamExt;
-use informant::{Cached, SharedInformerFactory, View, object::OfKind};
+use informant::{Cached, OfKind, SharedInformerFactory, View};
 use kube::Client;
 
 /// Any error.

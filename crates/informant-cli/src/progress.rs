@@ -16,8 +16,8 @@ use std::{
 
 use informant::{
     SharedInformerFactory,
-    informer::{InformerStatus, Problem},
-    listwatch::{ListWatchError, SourceError},
+    error::{ListWatchError, SourceError},
+    factory::{InformerStatus, Problem},
 };
 use tokio::{
     task::JoinHandle,

@@ -16,10 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use informant::{
-    Cached, EventHandler, SharedInformer,
-    store::{Indexer, Lister},
-};
+use informant::{Cached, EventHandler, Lister, SharedInformer, pipeline::Indexer};
 
 use self::support::{
     Content, Table, Unit, cpu,

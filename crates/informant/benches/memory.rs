@@ -9,7 +9,10 @@ use std::sync::Arc;
 
 use allocation_counter::measure;
 use hashbrown::HashMap;
-use informant::{Cached, Lazy, Object, object::Scanner, store::Indexer};
+use informant::{
+    Cached, Lazy, Object,
+    pipeline::{Indexer, Scanner},
+};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     core::PartialObjectMeta,

@@ -12,11 +12,9 @@ use bytes::Bytes;
 use hashbrown::{HashMap, HashSet};
 use informant::{
     Cached, Key, Lazy,
-    delta::Delta,
-    listwatch::frames::{EventType, Line, LineCutter, ListCutter, ListPart, WatchEvent},
-    object::Scanner,
-    queue::DeltaFifo,
-    store::{Indexer, WriteBatch},
+    pipeline::{
+        Delta, DeltaFifo, EventType, Indexer, Line, LineCutter, ListCutter, ListPart, Scanner, WatchEvent, WriteBatch,
+    },
 };
 use k8s_openapi::api::core::v1::Pod;
 use serde::de::IgnoredAny;

@@ -5,11 +5,11 @@ use std::{process::ExitCode, sync::Arc};
 
 use futures_util::{StreamExt, stream};
 use informant::{
-    ResourceVersion,
-    listwatch::{
-        Item, ListPiece, ListRequest, ListStream, SourceError, SourceEvent, WatchPiece, WatchRequest, WatchStream,
+    Identity, ResourceVersion,
+    error::SourceError,
+    pipeline::{
+        Item, ListPiece, ListRequest, ListStream, ListWatch, SourceEvent, WatchPiece, WatchRequest, WatchStream,
     },
-    object::Identity,
     prelude::*,
 };
 use parking_lot::Mutex;

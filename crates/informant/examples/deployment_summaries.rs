@@ -12,7 +12,7 @@ use std::{
 };
 
 use informant::{
-    Cached, Index, Key, Registration, Result, SharedInformer, SharedInformerFactory, Uid, index, store::LabelSelector,
+    Cached, Index, Key, LabelSelector, Registration, Result, SharedInformer, SharedInformerFactory, Uid, index,
 };
 use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::{

@@ -5,7 +5,7 @@
 
 use std::{error::Error, process::ExitCode, time::Duration};
 
-use informant::{error::Report, object::Identity, prelude::*};
+use informant::{Identity, error::Report, prelude::*};
 use informant_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;

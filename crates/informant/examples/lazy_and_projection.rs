@@ -6,7 +6,7 @@
 
 use std::error::Error;
 
-use informant::{object::OfKind, prelude::*, projection};
+use informant::{OfKind, prelude::*, projection};
 use informant_apiserver::{ApiServer, Load};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;

@@ -11,12 +11,9 @@
 use std::{collections::BTreeMap, error::Error, sync::Arc};
 
 use informant::{
-    delta::{Delta, Relist},
     index,
-    object::Scanner,
+    pipeline::{Delta, DeltaFifo, Indexer, Relist, Scanner, WriteBatch},
     prelude::*,
-    queue::DeltaFifo,
-    store::{Indexer, WriteBatch},
 };
 use k8s_openapi::api::core::v1::Pod;
 

@@ -8,10 +8,8 @@ use std::{error::Error, sync::Arc, time::Duration};
 
 use informant::{
     Lazy,
-    delta::Delta,
-    listwatch::{Activity, Backoff, KubeSource, Reflector, ReflectorHandle},
-    queue::DeltaFifo,
-    store::{Indexer, WriteBatch},
+    factory::Activity,
+    pipeline::{Backoff, Delta, DeltaFifo, Indexer, KubeSource, Reflector, ReflectorHandle, WriteBatch},
 };
 use informant_apiserver::{ApiServer, Fault, Load, On};
 use k8s_openapi::api::core::v1::Pod;

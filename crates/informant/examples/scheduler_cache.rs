@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use informant::{InformerBuilder, ResourceVersion, index, listwatch::Backoff, prelude::*};
+use informant::{InformerBuilder, ResourceVersion, index, pipeline::Backoff, prelude::*};
 use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use parking_lot::Mutex;

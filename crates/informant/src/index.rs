@@ -1,8 +1,7 @@
-//! Ready-made index functions: by label, by controller, by owner, by field path.
+//! Ready-made index functions (by label, by controller, by owner, by field path), and the traits and types of index functions.
 //!
-//! - **In:** an object of any type that has the data in question.
-//! - **Out:** functions for [`SharedInformer::add_index`](crate::SharedInformer::add_index), and for `add_index` of views and indexers.
-//! - **Knows nothing of:** the cache and its tables.
+//! An index finds objects by a value that a function computes. [`SharedInformer::add_index`](crate::SharedInformer::add_index) takes a closure or
+//! one of these functions, and returns an [`Index`](crate::Index):
 //!
 //! | function | finds objects by | object types |
 //! | --- | --- | --- |
@@ -44,7 +43,7 @@
 //! If the object type lacks the data, such as a projection without metadata, compilation fails with a message that names the missing data and a way to provide it.
 //!
 //! ```compile_fail,E0277
-//! use informant::{index, projection, store::Indexer};
+//! use informant::{index, pipeline::Indexer, projection};
 //! use k8s_openapi::api::core::v1::Pod;
 //!
 //! #[derive(serde::Deserialize)]
@@ -54,16 +53,17 @@
 //! Indexer::<PodNode>::new().add_index("app", index::label("app")).unwrap();
 //! ```
 
-use crate::{
-    Cached, Uid,
-    error::ParseError,
-    object::{FieldPath, FieldValues, Labelled, Owned},
+use crate::{Cached, FieldPath, Uid, error::ParseError};
+
+pub use crate::{
+    object::{FieldValues, Labelled, Owned},
+    store::{IndexFunction, IndexValue, IndexValues, Lookup, LookupValue, NAMESPACE_INDEX},
 };
 
 /// Indexes objects by the value of one label. An object without the label has no value.
 ///
 /// ```
-/// use informant::{Cached, index, store::Indexer};
+/// use informant::{Cached, index, pipeline::Indexer};
 /// use k8s_openapi::api::core::v1::Pod;
 ///
 /// let pods = Indexer::<Pod>::new();
@@ -88,7 +88,7 @@ where
 /// controller has no value.
 ///
 /// ```
-/// use informant::{Cached, index, store::Indexer};
+/// use informant::{Cached, index, pipeline::Indexer};
 /// use k8s_openapi::api::core::v1::Pod;
 /// use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 ///
@@ -119,7 +119,7 @@ where
 /// Indexes objects by the uids of all their owners, controllers and others.
 ///
 /// ```
-/// use informant::{Cached, index, store::Indexer};
+/// use informant::{Cached, index, pipeline::Indexer};
 /// use k8s_openapi::api::core::v1::ConfigMap;
 ///
 /// let configs = Indexer::<ConfigMap>::new();
@@ -144,7 +144,7 @@ where
 /// no value. An array, on the way or at the end, stands for each of its items: `spec.containers.image` has one value for each container.
 ///
 /// ```
-/// use informant::{index, store::Indexer};
+/// use informant::{index, pipeline::Indexer};
 /// use kube::core::DynamicObject;
 ///
 /// let widgets = Indexer::<DynamicObject>::new();
@@ -169,7 +169,7 @@ where
 /// The closure's parameter needs its type: `|pod: &Cached<Pod>|`.
 ///
 /// ```
-/// use informant::{Cached, index, store::Indexer};
+/// use informant::{Cached, index, pipeline::Indexer};
 /// use k8s_openapi::api::core::v1::Pod;
 ///
 /// let pods = Indexer::<Pod>::new();
@@ -188,7 +188,7 @@ where
 /// As [`text`], for a function that returns any number of strings.
 ///
 /// ```
-/// use informant::{Cached, index, store::Indexer};
+/// use informant::{Cached, index, pipeline::Indexer};
 /// use k8s_openapi::api::core::v1::Pod;
 ///
 /// fn images(pod: &Cached<Pod>) -> Vec<&str> {

@@ -69,7 +69,7 @@ impl Key {
     /// let mut pod = Pod::default();
     /// (pod.metadata.namespace, pod.metadata.name) = (Some("shop".into()), Some("web".into()));
     /// assert_eq!(Key::of(&pod)?.as_str(), "shop/web");
-    /// # Ok::<(), informant::object::DecodeError>(())
+    /// # Ok::<(), informant::error::DecodeError>(())
     /// ```
     ///
     /// # Errors

@@ -45,7 +45,7 @@
 //!
 //! A [`SharedInformerFactory`] owns the informers of a program: one [`SharedInformer`] for each kind, scope and object type. You can request informers at
 //! any time; [`start`](SharedInformerFactory::start) starts those that are not running yet. [`SharedInformer::new`] creates an informer without a
-//! factory, from any [source](ListWatch), including sources that are not Kubernetes.
+//! factory, from any [source](pipeline::ListWatch), including sources that are not Kubernetes.
 //!
 //! # Reading
 //!
@@ -94,7 +94,7 @@
 //!
 //! | way | use it for |
 //! | --- | --- |
-//! | [`subscribe().on_add(…).register()`](informer::Subscribe#callbacks) | a closure for each type of event, synchronous or `async`; or one for all events ([`on_event`](informer::Subscribe::on_event)), with state of its own that needs no lock |
+//! | [`subscribe().on_add(…).register()`](Subscribe#callbacks) | a closure for each type of event, synchronous or `async`; or one for all events ([`on_event`](Subscribe::on_event)), with state of its own that needs no lock |
 //! | [`subscribe().handler(…)`](EventHandler) | a type of your own that implements the callbacks |
 //! | [`subscribe().stream()`](EventStream) | a loop of your own: `while let Some(event) = events.next().await` |
 //!
@@ -286,8 +286,9 @@
 //!
 //! # Testing
 //!
-//! The crate `informant-apiserver` is an API server inside your test: with any kind, injected faults and a clock that can be paused. A
-//! [`ScriptedSource`](listwatch::ScriptedSource) replaces the server in tests that supply every event themselves. See the guide [testing](guide::testing).
+//! The crate `informant-apiserver` is an API server inside your test: with any kind, injected faults and a clock that can be paused. With the
+//! feature `testing`, a `testing::ScriptedSource` replaces the server in tests that supply every event themselves. See the guide
+//! [testing](guide::testing).
 //!
 //! # How it works
 //!
@@ -301,30 +302,28 @@
 //!                                                         ──▶ Listener ──▶ your handler
 //! ```
 //!
-//! - The [reflector](listwatch) lists and watches one kind, and pushes every change into a queue. After a failure it resumes the watch, or lists again.
-//! - The [`DeltaFifo`](queue) is that queue. It holds the changes of each object together until they are taken.
-//! - The apply loop takes all waiting changes, writes them into the [indexer](store), which is the cache, and passes the resulting events on.
-//! - The shared processor hands each event to one listener for each [handler](subscribers). The listener buffers events and calls its handler, in a
-//!   task or thread of its own.
+//! - The [reflector](pipeline::Reflector) lists and watches one kind, and pushes every change into a queue. After a failure it resumes the watch, or
+//!   lists again.
+//! - The [`DeltaFifo`](pipeline::DeltaFifo) is that queue. It holds the changes of each object together until they are taken.
+//! - The apply loop takes all waiting changes, writes them into the [indexer](pipeline::Indexer), which is the cache, and passes the resulting events on.
+//! - The shared processor hands each event to one listener for each handler. The listener buffers events and calls its handler, in a task or thread of
+//!   its own.
 //!
 //! `ARCHITECTURE.md` in the repository has the whole picture, with tasks and locks, and follows one event through it.
 //!
 //! # Modules
 //!
-//! The names at the root are those that most programs use; [`prelude`] imports the most frequent ones. Each stage of an informer is a
-//! module whose parts can be used alone:
+//! The names at the root are those that most programs use; [`prelude`] imports the most frequent ones.
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | [`factory`], [`informer`], [`view`] | informers: creating, requesting, subscribing, waiting, status |
-//! | [`object`] | objects and how they are decoded |
-//! | [`listwatch`] | the reflector, which lists and watches a source; the sources |
-//! | [`queue`], [`delta`] | the queue between reflector and cache, and the changes that it holds |
-//! | [`store`], [`index`] | the cache and its indexes |
-//! | [`subscribers`] | handlers, streams and registrations |
-//! | [`process_loop`] | a low-level loop that calls a function of yours with each change, in place of a cache and handlers |
-//! | [`error`] | the errors of informers, one type that all errors convert into, and errors printed with their causes |
+//! | [`factory`] | settings, requests and status of informers |
+//! | [`index`] | ready-made index functions |
+//! | [`error`] | an error type for each thing that a program can do about it, one that all errors convert into, and errors printed with their causes |
+//! | [`guide`] | longer pages about one subject each |
 //! | [`metrics`] | names and descriptions of the metrics |
+//! | [`pipeline`] | the parts of an informer (reflector, queue, indexer, sources), for programs that build a pipeline of their own |
+//! | `testing` (feature `testing`) | a source for tests, in place of a server |
 //! | `kube_runtime` (feature `kube-runtime`) | informers as input of kube-runtime's controllers |
 //!
 //! # Kubernetes versions
@@ -335,45 +334,48 @@
 // docs.rs labels each item with the feature that it needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-pub mod delta;
+mod delta;
 pub mod error;
 mod event;
 pub mod factory;
 pub mod guide;
 pub mod index;
-pub mod informer;
+mod informer;
 mod key;
 mod known;
 #[cfg(feature = "kube-runtime")]
 pub mod kube_runtime;
-pub mod listwatch;
+mod listwatch;
 pub mod metrics;
-pub mod object;
+mod object;
 mod panics;
+pub mod pipeline;
 pub mod prelude;
-pub mod process_loop;
-pub mod queue;
+mod process_loop;
+mod queue;
 #[cfg(test)]
 #[path = "../tests/it/random.rs"]
 mod random;
 mod slots;
-pub mod store;
-pub mod subscribers;
+mod store;
+mod subscribers;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod version;
-pub mod view;
+mod view;
 
 pub use error::{Error, Result};
 pub use event::{Deleted, Event, Origin};
 pub use factory::SharedInformerFactory;
-pub use informer::{InformerBuilder, SharedInformer};
+pub use informer::{InformerBuilder, SharedInformer, Subscribe};
 pub use key::Key;
 pub use kube;
-pub use listwatch::{KubeSource, ListWatch};
-pub use object::{Cached, Lazy, Object, Uid};
-pub use store::{Index, Lister, Snapshot};
+pub use listwatch::Quarantined;
+pub use object::{Cached, Decoded, FieldPath, Identity, Lazy, Object, OfKind, RawObject, Uid};
+pub use store::{Index, LabelSelector, Lister, NamespaceLister, Snapshot};
 pub use subscribers::{EventHandler, EventStream, Registration};
 pub use version::ResourceVersion;
-pub use view::{ClusterKey, View};
+pub use view::{Address, ClusterKey, View};
 
 /// The examples of the README run as tests.
 #[cfg(doctest)]

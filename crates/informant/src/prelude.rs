@@ -4,6 +4,6 @@
 //! other types, and the module of ready-made indexes.
 
 pub use crate::{
-    Cached, Deleted, Event, EventHandler, EventStream, Index, Key, Lazy, ListWatch, Lister, Object, Origin,
-    Registration, ResourceVersion, SharedInformer, SharedInformerFactory, View, index,
+    Cached, Deleted, Event, EventHandler, EventStream, Index, Key, Lazy, Lister, Object, Origin, Registration,
+    ResourceVersion, SharedInformer, SharedInformerFactory, View, index,
 };

@@ -109,7 +109,7 @@ impl<O: Send + Sync + 'static> EventHandler<O> for Recorder {
 
 #[cfg(test)]
 mod tests {
-    use informant::object::Identity;
+    use informant::Identity;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::{error::Error, time::Duration};
 
 use informant::{
-    Cached, Lazy, Registration, SharedInformer, SharedInformerFactory, listwatch::Backoff, projection, store::Index,
+    Cached, Index, Lazy, Registration, SharedInformer, SharedInformerFactory, pipeline::Backoff, projection,
 };
 use informant_apiserver::{ApiError, ApiServer, ChangeMix, Listening, Load};
 use k8s_openapi::api::core::v1::{Node, Pod};

@@ -1,6 +1,6 @@
 //! A snapshot of all counters of the demo.
 
-use informant::{informer::InformerStatus, listwatch::Activity};
+use informant::factory::{Activity, InformerStatus};
 use serde::Serialize;
 
 use super::{recorder::Counts, scenario::SubscribedHandler};

@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, fmt::Write};
 
-use informant::{Cached, object::DecodeError};
+use informant::{Cached, error::DecodeError};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! A field of an object, given by its path, such as `spec.nodeName`. A dot within a name is written `\.`, a backslash `\\`.
 //!
-//! The notation is that of `informant::object::FieldPath`. That type cannot be used here: it is for fields that may be removed from objects,
+//! The notation is that of `informant::FieldPath`. That type cannot be used here: it is for fields that may be removed from objects,
 //! so it rejects fields such as `metadata.name`.
 
 use std::{fmt, str::FromStr};

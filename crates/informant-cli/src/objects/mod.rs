@@ -12,7 +12,7 @@ mod secrets;
 
 use std::borrow::Cow;
 
-use informant::{Cached, object::DecodeError};
+use informant::{Cached, error::DecodeError};
 use serde_json::Value;
 
 pub use self::printable::PrintableObject;

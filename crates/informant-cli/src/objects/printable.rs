@@ -2,10 +2,7 @@
 
 use std::borrow::Cow;
 
-use informant::{
-    Lazy, Object,
-    object::{DecodeError, Labelled},
-};
+use informant::{Lazy, Object, error::DecodeError, index::Labelled};
 use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::Value;
 

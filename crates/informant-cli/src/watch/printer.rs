@@ -5,7 +5,7 @@ use std::{
     fmt::{Arguments, Write},
 };
 
-use informant::{Cached, Deleted, Event, Origin, ResourceVersion, object::DecodeError};
+use informant::{Cached, Deleted, Event, Origin, ResourceVersion, error::DecodeError};
 use informant_apiserver::columns::Column;
 use jiff::Timestamp;
 use serde::Serialize;

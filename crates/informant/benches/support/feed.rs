@@ -3,9 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt;
-use informant::listwatch::{
-    Item, ListPiece, ListRequest, ListStream, ListWatch, SourceError, SourceEvent, WatchPiece, WatchRequest,
-    WatchStream,
+use informant::{
+    error::SourceError,
+    pipeline::{
+        Item, ListPiece, ListRequest, ListStream, ListWatch, SourceEvent, WatchPiece, WatchRequest, WatchStream,
+    },
 };
 use tokio::sync::mpsc;
 

@@ -6,7 +6,7 @@ pub mod feed;
 pub mod pipeline;
 pub mod static_server;
 
-use informant::{Cached, Key, Uid, object::Identity};
+use informant::{Cached, Identity, Key, Uid};
 
 /// The number of objects.
 pub const KEYS: usize = 100_000;

@@ -5,10 +5,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use futures_util::future::{Either, select};
 use informant::{
     Object,
-    delta::Delta,
-    listwatch::{Backoff, KubeSource, Reflector},
-    queue::DeltaFifo,
-    store::{Indexer, WriteBatch},
+    pipeline::{Backoff, Delta, DeltaFifo, Indexer, KubeSource, Reflector, WriteBatch},
 };
 use k8s_openapi::api::core::v1::Pod;
 

@@ -2,10 +2,7 @@
 #![no_main]
 
 use bytes::Bytes;
-use informant::{
-    listwatch::frames::{Line, LineCutter, ListCutter, ListPart, WatchEvent},
-    object::Scanner,
-};
+use informant::pipeline::{Line, LineCutter, ListCutter, ListPart, Scanner, WatchEvent};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 

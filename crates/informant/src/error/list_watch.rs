@@ -8,7 +8,9 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use kube::core::Status;
 
-use super::report::{Chain, StatusLine};
+#[cfg(feature = "testing")]
+use super::report::Chain;
+use super::report::StatusLine;
 use crate::{Key, ResourceVersion, listwatch::frames::FrameError};
 
 /// A failed list or watch request: which one, and why.
@@ -254,6 +256,7 @@ impl SourceError {
     }
 
     /// Returns a copy of the error, which the reflector treats in the same way. Errors of other crates cannot be copied: the copy has their text.
+    #[cfg(feature = "testing")]
     pub(crate) fn copy(&self) -> Self {
         let text = |source: &(dyn Error + Send + Sync + 'static)| Chain(source).to_string().into();
         match self {

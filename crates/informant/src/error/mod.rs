@@ -48,7 +48,7 @@
 //! | `{error:?}` | the variant with its fields | programmers: a failing test shows what to match |
 
 mod cache; // errors of reads and indexes
-pub(crate) mod list_watch; // errors of lists and watches
+mod list_watch; // errors of lists and watches
 mod parse; // errors of texts
 mod report; // prints errors with their causes
 mod request; // errors of requests
@@ -58,11 +58,13 @@ mod wait; // errors of waits for a state
 
 use std::{error::Error as StdError, fmt};
 
-use crate::{listwatch::frames::FrameError, object::DecodeError, process_loop::ProcessError, queue::Closed};
+use crate::{listwatch::frames::FrameError, process_loop::ProcessError, queue::Closed};
 
 use self::report::text_of;
+pub(crate) use self::report::{Chain, OneLine, causes};
 pub use self::{
     cache::{IndexError, NotFound},
+    list_watch::{ListWatchError, Operation, SourceError},
     parse::ParseError,
     report::Report,
     request::RequestError,
@@ -70,10 +72,7 @@ pub use self::{
     sync::SyncError,
     wait::{ScopeMismatch, WaitError, WaitTarget},
 };
-pub(crate) use self::{
-    list_watch::{ListWatchError, SourceError},
-    report::{Chain, OneLine, causes},
-};
+pub use crate::object::{DecodeError, SyntaxProblem};
 
 /// A `Result` whose error is [`Error`] unless another one is given.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -23,7 +23,7 @@ use crate::{
 ///
 /// ```
 /// use std::time::Duration;
-/// use informant::{Lazy, SharedInformerFactory, object::FieldPath};
+/// use informant::{FieldPath, Lazy, SharedInformerFactory};
 /// use k8s_openapi::api::core::v1::{Node, Pod};
 ///
 /// # #[tokio::main(flavor = "current_thread")]

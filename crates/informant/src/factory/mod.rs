@@ -1,17 +1,40 @@
-//! One informer for each kind, scope and object type, shared by all callers; started, waited for and stopped together.
+//! Settings and status of informers. [`SharedInformerFactory`] creates them: one for each kind, scope and object type, shared by all callers.
 //!
-//! - **In:** a client, and requests for informers.
-//! - **Out:** shared informers and views of them.
-//! - **Knows nothing of:** what informers do.
+//! | step | types |
+//! | --- | --- |
+//! | build a factory with settings for all informers, or for those of one kind | [`FactoryBuilder`]; [`ServerHealth`], for several factories of one server |
+//! | request an informer of a namespace, of labels or of fields | [`InformerRequest`] |
+//! | show what the informers do: health checks, status pages | [`InformerStatus`] with a [`ReflectorStatus`] and a [`HandlerStatus`] for each handler; [`Problem`] |
 //!
-//! `registry` holds the informers and the rules of sharing them, `request` the options of one request, `builder` the options of all
-//! informers.
+//! ```
+//! # use informant::SharedInformerFactory;
+//! # use informant_apiserver::ApiServer;
+//! # use k8s_openapi::api::core::v1::ConfigMap;
+//! use std::time::Duration;
+//! use informant::factory::{InformerState, Problem};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = ApiServer::new();
+//! # let client = server.client();
+//! let factory = SharedInformerFactory::builder(client).resync_every(Duration::from_secs(600)).build();
+//! let configs = factory.request::<ConfigMap>().in_namespace("shop").informer()?;
+//! assert!(matches!(factory.problems()[..], [Problem::NotStarted { .. }]));
+//!
+//! factory.start();
+//! factory.synced().await?;
+//! assert_eq!(configs.status().state, InformerState::Running);
+//! assert!(factory.problems().is_empty());
+//! # factory.stop().await?;
+//! # Ok(())
+//! # }
+//! ```
 
 mod builder; // `FactoryBuilder`: settings for all informers
 mod discovery; // finds kinds that are known only at run time
 mod object_type; // names of object types
 mod registry; // the informers, and the rules of sharing them
-mod request; // `InformerRequest`: the scope of one informer
+mod request; // `InformerRequest`: the scope and the options of one informer
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -30,12 +53,17 @@ use crate::{
     Object, SharedInformer,
     error::{RequestError, StopError, SyncError},
     informer,
-    informer::{AnyInformer, AnyInformerBuilder, InformerState, InformerStatus, Problem},
+    informer::{AnyInformer, AnyInformerBuilder},
     listwatch::{KubeSource, ReflectorSettings},
     object::OfKind,
 };
 
 pub use self::{builder::FactoryBuilder, request::InformerRequest};
+pub use crate::{
+    informer::{InformerState, InformerStatus, Problem},
+    listwatch::{Activity, PendingRequest, ReflectorStatus, ServerHealth, TransformResult},
+    subscribers::HandlerStatus,
+};
 
 /// Keeps one [`SharedInformer`] for each kind, scope and object type, and returns it to every caller that asks for it.
 ///

@@ -55,7 +55,7 @@ impl<O> Cached<O> {
     /// let object_ref = ObjectRef::from(&pod);
     /// assert_eq!(object_ref, ObjectRef::<Pod>::new("web"));
     /// assert_eq!(ObjectReference::from(object_ref).uid.as_deref(), Some("6e0c"));
-    /// # Ok::<(), informant::object::DecodeError>(())
+    /// # Ok::<(), informant::error::DecodeError>(())
     /// ```
     pub fn to_object_ref<K: Lookup>(&self, dyntype: K::DynamicType) -> ObjectRef<K> {
         let known = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());

@@ -36,7 +36,7 @@ use crate::Cached;
 /// shared.labels_mut().insert("app".into(), "web".into());
 /// assert!(shared.cached().is_none());
 /// assert!(cached.labels().is_empty());
-/// # Ok::<(), informant::object::DecodeError>(())
+/// # Ok::<(), informant::error::DecodeError>(())
 /// ```
 #[derive(Clone)]
 pub struct Shared<O>(Holder<O>);

@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 
 use crate::{delta::Change, object::Erased};
 
-/// Receives the changes that a reflector reads, in the server's order. The [queue](crate::queue) implements it.
+/// Receives the changes that a reflector reads, in the server's order. The [queue](crate::pipeline::DeltaFifo) implements it.
 pub trait Destination<O>: Send + Sync + 'static {
     /// Receives a change. Must not block: the reflector reads nothing while it runs.
     fn push(&self, change: Change<O>);

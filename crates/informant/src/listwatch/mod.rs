@@ -7,46 +7,11 @@
 //! A [`Reflector`] requests a list from a [source](ListWatch), such as [`KubeSource`], and then watches for changes. [`frames`] cuts the response
 //! into items while it arrives; each item is scanned and decoded by itself. An item that cannot be decoded is [quarantined](Quarantined), and the
 //! other items are not affected. After a failure the reflector resumes the watch, or lists again, with growing delays.
-//!
-//! For tests, a [`ScriptedSource`] stands in for a server.
-//!
-//! ```
-//! use informant::Lazy;
-//! use informant::listwatch::{KubeSource, Reflector};
-//! use informant::queue::DeltaFifo;
-//! use informant_apiserver::ApiServer;
-//! use k8s_openapi::api::core::v1::ConfigMap;
-//! use serde_json::json;
-//!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // An API server for examples and tests; with a cluster, this is `kube::Client::try_default().await?`.
-//! let server = ApiServer::new();
-//! server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
-//! let client = server.client();
-//!
-//! let queue = DeltaFifo::<Lazy<ConfigMap>>::new();
-//! let source = KubeSource::of_kind::<ConfigMap>(client).in_namespace("shop")?;
-//! let reflector = Reflector::builder(source).build(queue.clone());
-//!
-//! // The reflector runs until the channel closes; no task or request is left then.
-//! let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-//! let running = tokio::spawn(reflector.run(async { stopped.await.unwrap_or_default() }));
-//!
-//! let batch = queue.drain().await?;
-//! assert_eq!(batch.items()[0].key().as_str(), "shop/opening-hours");
-//! batch.acknowledge();
-//!
-//! drop(stop);
-//! running.await?;
-//! # Ok(())
-//! # }
-//! ```
 
 mod any_source; // a source without its object type
 mod decoder; // items become objects
 mod destination; // where a reflector sends its changes
-pub mod frames; // cuts responses into items and lines
+pub(crate) mod frames; // cuts responses into items and lines
 mod health; // what reflectors of one client know of the server
 mod inventory; // which objects a source has, without their content
 pub(crate) mod json; // times and errors in the JSON of a status
@@ -54,11 +19,12 @@ mod kube_api; // `KubeSource`, the Kubernetes API as a source
 mod quarantine; // objects that cannot be decoded
 mod reflector; // lists, watches, and recovers from failures
 mod rules; // decisions of the reflector, without I/O and clock
+#[cfg(feature = "testing")]
 mod scripted; // `ScriptedSource`, a source for tests
 mod source; // `ListWatch`, the trait of sources
 mod witness; // asks a source whether it still has an event
 
-pub use crate::error::list_watch::{ListWatchError, Operation, SourceError};
+pub(crate) use crate::error::{ListWatchError, Operation, SourceError};
 pub(crate) use any_source::KubeSelection;
 pub use decoder::TransformResult;
 pub(crate) use decoder::{Transform, transform_of};
@@ -74,6 +40,7 @@ pub use reflector::{Activity, PendingRequest, Reflector, ReflectorBuilder, Refle
 pub(crate) use reflector::{Callback, ReflectorSettings};
 pub use rules::delays::Backoff;
 pub(crate) use rules::delays::Delays;
+#[cfg(feature = "testing")]
 pub use scripted::{LiveObject, ScriptedList, ScriptedSource, ScriptedWatch, SourceHandle};
 pub use source::{
     Item, ListPiece, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, Served, SourceEvent, WatchPiece,

@@ -27,10 +27,7 @@ pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 ///
 /// ```
 /// use futures_util::stream::{self, StreamExt};
-/// use informant::{Key, object::Identity};
-/// use informant::listwatch::{
-///     Item, ListPiece, ListRequest, ListStream, ListWatch, SourceError, SourceEvent, WatchPiece, WatchRequest, WatchStream,
-/// };
+/// use informant::{Identity, Key, error::SourceError, pipeline::{Item, ListPiece, ListRequest, ListStream, ListWatch, SourceEvent, WatchPiece, WatchRequest, WatchStream}};
 ///
 /// /// The stock of a shop: how many there are of each thing.
 /// struct Shop;
@@ -221,8 +218,7 @@ pub enum SourceEvent<O> {
 /// the object before the reflector shares it.
 ///
 /// ```
-/// use informant::{Key, object::Identity};
-/// use informant::listwatch::Item;
+/// use informant::{Identity, Key, pipeline::Item};
 ///
 /// let decoded = Item::new(Identity::of_key(Key::cluster_scoped("apples")), 12_u32);
 /// assert_eq!((decoded.identity().map(|identity| identity.key.name()), decoded.object()), (Some("apples"), Some(&12)));

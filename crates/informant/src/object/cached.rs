@@ -31,7 +31,7 @@ use crate::{Key, ResourceVersion};
 /// The last clone may be dropped anywhere, by an informer as well as by your code, so the object's destructor must not panic.
 ///
 /// ```
-/// use informant::{Cached, Key, object::Identity};
+/// use informant::{Cached, Identity, Key};
 ///
 /// let stock = Cached::new(Identity::of_key(Key::namespaced("shop", "apples")), 12_u32);
 /// assert_eq!(stock.key().name(), "apples");
@@ -48,7 +48,7 @@ pub struct Cached<O> {
     /// Makes the handle invariant in `O`: a supertype of `O` has another `TypeId` (INV-C1). All types that hold objects do the same.
     ///
     /// ```compile_fail,E0308
-    /// use informant::{Cached, Key, object::Identity};
+    /// use informant::{Cached, Identity, Key};
     ///
     /// fn read(number: &u8) -> u8 { *number }
     /// let general: Cached<for<'a> fn(&'a u8) -> u8> = Cached::new(Identity::of_key(Key::cluster_scoped("x")), read);
@@ -56,7 +56,7 @@ pub struct Cached<O> {
     /// ```
     ///
     /// ```compile_fail,E0308
-    /// use informant::store::Indexer;
+    /// use informant::pipeline::Indexer;
     ///
     /// let general: Indexer<for<'a> fn(&'a u8) -> u8> = Indexer::new();
     /// let special: Indexer<fn(&'static u8) -> u8> = general;
@@ -99,7 +99,7 @@ impl<O: Send + Sync + 'static> Cached<O> {
     /// let mut pod = Pod::default();
     /// pod.metadata.name = Some("web".into());
     /// assert_eq!(Cached::of(pod)?.key().as_str(), "web");
-    /// # Ok::<(), informant::object::DecodeError>(())
+    /// # Ok::<(), informant::error::DecodeError>(())
     /// ```
     ///
     /// # Errors
@@ -227,7 +227,7 @@ impl<O> Cached<O> {
     /// let ours: &Uid = pod.uid();
     /// let of_kube: Option<String> = pod.object().uid();
     /// assert_eq!((ours.as_str(), of_kube.as_deref()), ("u1", Some("u1")));
-    /// # Ok::<(), informant::object::DecodeError>(())
+    /// # Ok::<(), informant::error::DecodeError>(())
     /// ```
     pub fn uid(&self) -> &Uid {
         &self.identity().uid
@@ -251,7 +251,7 @@ impl<O> Cached<O> {
     /// let of_kube: Option<String> = pod.resource_version();
     /// assert_eq!((ours.as_str(), of_kube.as_deref()), ("15", Some("15")));
     /// assert_eq!(Pod::version(&()), "v1");
-    /// # Ok::<(), informant::object::DecodeError>(())
+    /// # Ok::<(), informant::error::DecodeError>(())
     /// ```
     pub fn version(&self) -> &ResourceVersion {
         &self.identity().version

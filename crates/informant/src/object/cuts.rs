@@ -21,7 +21,7 @@ const IDENTITY: &str = "is part of the identity of an object and cannot be cut";
 /// [`index::field`](crate::index::field) accepts them too.
 ///
 /// ```
-/// use informant::object::FieldPath;
+/// use informant::FieldPath;
 ///
 /// let last_applied: FieldPath = r"metadata.annotations.kubectl\.kubernetes\.io/last-applied-configuration".parse()?;
 /// assert_eq!(last_applied.names().last(), Some("kubectl.kubernetes.io/last-applied-configuration"));

@@ -20,7 +20,7 @@ use super::{
 /// such as `Pod` is decoded already: its fields are read in Rust.
 ///
 /// ```
-/// use informant::{Lazy, object::{FieldValues, Scanner}};
+/// use informant::{Lazy, index::FieldValues, pipeline::Scanner};
 /// use k8s_openapi::api::core::v1::Pod;
 ///
 /// let json = br#"{"metadata":{"name":"web"},"spec":{"containers":[{"ports":[{"containerPort":80},{"containerPort":443}]}]}}"#;

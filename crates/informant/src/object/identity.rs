@@ -18,7 +18,7 @@ pub struct Uid(Arc<str>);
 /// It is read from the bytes once and kept beside the object, so reading it decodes nothing.
 ///
 /// ```
-/// use informant::{Cached, object::Identity};
+/// use informant::{Cached, Identity};
 ///
 /// let identity = Identity::new("shop/web", "u1", 15);
 /// assert_eq!((identity.key.name(), identity.uid.as_str(), identity.version.as_str()), ("web", "u1", "15"));
@@ -99,7 +99,7 @@ impl Identity {
     }
 
     /// Whether both certainly name the same state: uid and version are known and equal.
-    pub fn is_same_state(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_state(&self, other: &Self) -> bool {
         !self.uid.is_empty() && !self.version.is_empty() && self.uid == other.uid && self.version == other.version
     }
 

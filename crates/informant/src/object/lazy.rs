@@ -34,7 +34,7 @@ use crate::Key;
 /// wrong type anywhere else makes `get` or `peek` fail.
 ///
 /// ```
-/// use informant::{Lazy, object::Scanner};
+/// use informant::{Lazy, pipeline::Scanner};
 /// use k8s_openapi::api::core::v1::Pod;
 /// use serde::Deserialize;
 ///
@@ -49,7 +49,7 @@ use crate::Key;
 ///
 /// assert_eq!(pod.peek::<Node>()?.spec.node_name, "node-1");
 /// assert_eq!(pod.get()?.spec.as_ref().unwrap().node_name.as_deref(), Some("node-1"));
-/// # Ok::<(), informant::object::DecodeError>(())
+/// # Ok::<(), informant::error::DecodeError>(())
 /// ```
 pub struct Lazy<K> {
     json: Box<str>,
@@ -116,8 +116,7 @@ impl<K: DeserializeOwned + Serialize> Lazy<K> {
     /// then nothing is decoded.
     ///
     /// ```
-    /// use informant::{Lazy, SharedInformer};
-    /// use informant::listwatch::KubeSource;
+    /// use informant::{Lazy, SharedInformer, pipeline::KubeSource};
     /// use k8s_openapi::api::core::v1::Pod;
     ///
     /// # #[tokio::main(flavor = "current_thread")]

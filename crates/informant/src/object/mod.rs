@@ -48,8 +48,6 @@ pub use raw::{RawObject, Scanner};
 pub(crate) use value_end::EndSearch;
 pub(crate) use walk::Walk;
 
-pub use crate::{key::Key, version::ResourceVersion};
-
 /// A Rust type that can hold the objects of a kind, and that can be decoded from their JSON.
 ///
 /// Every `kube::Resource` that deserializes and can be cloned is an `Object`, and so is [`Lazy`]. A slim struct of your own becomes one with
@@ -57,7 +55,7 @@ pub use crate::{key::Key, version::ResourceVersion};
 /// in another way:
 ///
 /// ```
-/// use informant::{Object, object::{DecodeError, RawObject}};
+/// use informant::{Object, RawObject, error::DecodeError};
 /// use serde::Deserialize;
 ///
 /// /// The number of containers of a pod.
@@ -116,7 +114,7 @@ where
 #[diagnostic::on_unimplemented(
     message = "the labels of `{Self}` cannot be read",
     label = "needs an object type that keeps `metadata.labels`",
-    note = "every `kube::Resource` and every `Lazy` has them; for a projection that keeps them, implement `informant::object::Labelled`",
+    note = "every `kube::Resource` and every `Lazy` has them; for a projection that keeps them, implement `informant::index::Labelled`",
     note = "for any other object type, use an index whose function is a closure"
 )]
 pub trait Labelled {

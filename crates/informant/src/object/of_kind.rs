@@ -30,7 +30,7 @@ impl<O: OfKind> OfKind for Lazy<O> {
 /// [`Cached`](crate::Cached) keeps the identity beside the object, so the struct needs no metadata.
 ///
 /// ```
-/// use informant::{projection, object::Scanner};
+/// use informant::{pipeline::Scanner, projection};
 /// use k8s_openapi::api::core::v1::Pod;
 /// use serde::Deserialize;
 ///
@@ -47,13 +47,13 @@ impl<O: OfKind> OfKind for Lazy<O> {
 /// let pod = Scanner::of_kind::<Pod>().scan(json)?.decode::<PodNode>()?;
 /// assert_eq!(pod.key().as_str(), "shop/web");
 /// assert_eq!(pod.spec.node_name.as_deref(), Some("node-1"));
-/// # Ok::<(), informant::object::DecodeError>(())
+/// # Ok::<(), informant::error::DecodeError>(())
 /// ```
 #[macro_export]
 macro_rules! projection {
     ($($object:ident of $kind:ty),+ $(,)?) => {$(
         impl $crate::Object for $object {
-            fn decode(raw: &$crate::object::RawObject<'_>) -> ::std::result::Result<Self, $crate::object::DecodeError> {
+            fn decode(raw: &$crate::RawObject<'_>) -> ::std::result::Result<Self, $crate::error::DecodeError> {
                 raw.fields()
             }
 
@@ -62,7 +62,7 @@ macro_rules! projection {
             }
         }
 
-        impl $crate::object::OfKind for $object {
+        impl $crate::OfKind for $object {
             type Kind = $kind;
         }
     )+};

@@ -19,7 +19,7 @@ use super::Lazy;
 #[diagnostic::on_unimplemented(
     message = "the owner references of `{Self}` cannot be read",
     label = "needs an object type that keeps `metadata.ownerReferences`",
-    note = "every `kube::Resource` and every `Lazy` has them; for a projection that keeps them, implement `informant::object::Owned`",
+    note = "every `kube::Resource` and every `Lazy` has them; for a projection that keeps them, implement `informant::index::Owned`",
     note = "for any other object type, write the index function as a closure"
 )]
 pub trait Owned {

@@ -28,7 +28,7 @@ use crate::Key;
 /// an object has the same JSON whether it was listed or watched.
 ///
 /// ```
-/// use informant::{Lazy, object::Scanner};
+/// use informant::{Lazy, pipeline::Scanner};
 /// use k8s_openapi::api::core::v1::Pod;
 ///
 /// let json = br#"{"metadata": {"namespace": "shop", "name": "web", "managedFields": [{"manager": "x"}]}}"#;
@@ -38,7 +38,7 @@ use crate::Key;
 ///
 /// assert_eq!(pod.key().as_str(), "shop/web");
 /// assert_eq!(pod.json(), r#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"}}"#);
-/// # Ok::<(), informant::object::DecodeError>(())
+/// # Ok::<(), informant::error::DecodeError>(())
 /// ```
 pub struct Scanner {
     provenance: Arc<Provenance>,

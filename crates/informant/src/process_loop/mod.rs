@@ -32,11 +32,7 @@ use crate::{
 ///
 /// ```
 /// use std::sync::Arc;
-/// use informant::{Lazy, delta::Delta};
-/// use informant::process_loop::ProcessLoop;
-/// use informant::listwatch::{KubeSource, Reflector};
-/// use informant::queue::{DeltaFifo, ObjectChanges};
-/// use informant::store::Indexer;
+/// use informant::{Lazy, pipeline::{Delta, DeltaFifo, Indexer, KubeSource, ObjectChanges, ProcessLoop, Reflector}};
 /// use informant_apiserver::ApiServer;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use serde_json::json;

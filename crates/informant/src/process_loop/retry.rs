@@ -20,7 +20,7 @@ use crate::{
 /// The error that a process function returns to have an item retried. Any error converts into it with `?`.
 ///
 /// ```
-/// use informant::process_loop::ProcessFailure;
+/// use informant::pipeline::ProcessFailure;
 ///
 /// fn process(text: &str) -> Result<(), ProcessFailure> {
 ///     let number: u32 = text.parse()?;

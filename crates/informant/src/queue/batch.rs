@@ -28,8 +28,7 @@ use crate::{
 /// A batch that is dropped, because its consumer panicked or was cancelled, is requeued.
 ///
 /// ```
-/// use informant::{Cached, Key, delta::Delta, object::Identity};
-/// use informant::queue::{DeltaFifo, ItemOutcome};
+/// use informant::{Cached, Identity, Key, pipeline::{Delta, DeltaFifo, ItemOutcome}};
 ///
 /// let queue = DeltaFifo::new();
 /// for name in ["a", "b"] {
@@ -95,7 +94,7 @@ impl<O> Batch<O> {
     /// Returns the changes of all objects in the order in which the queue received them. Of a relist, the deletes come first.
     ///
     /// ```
-    /// use informant::{Cached, delta::Delta, object::Identity, queue::DeltaFifo};
+    /// use informant::{Cached, Identity, pipeline::{Delta, DeltaFifo}};
     ///
     /// let queue = DeltaFifo::new();
     /// for (key, version) in [("a", 1), ("b", 2), ("a", 3)] {

@@ -37,7 +37,7 @@ use crate::{
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// use informant::{Cached, Key, delta::Delta, object::Identity, queue::DeltaFifo};
+/// use informant::{Cached, Identity, Key, pipeline::{Delta, DeltaFifo}};
 ///
 /// let (web, api) = (Key::namespaced("shop", "web"), Key::namespaced("shop", "api"));
 /// let queue = DeltaFifo::new();

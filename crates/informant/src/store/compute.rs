@@ -46,7 +46,7 @@ pub trait IndexValue {
 /// It is implemented for all of them; a function that returns a bare value does not compile, and the compiler's message explains it:
 ///
 /// ```compile_fail,E0277
-/// use informant::store::Indexer;
+/// use informant::pipeline::Indexer;
 /// use k8s_openapi::api::core::v1::Pod;
 ///
 /// Indexer::<Pod>::new().add_index("name", |pod| pod.key().name().to_owned()).unwrap();
@@ -73,8 +73,7 @@ impl<I: IntoIterator<Item: IndexValue>> IndexValues for I {
 /// `Arc<str>`, `Box<str>`), of [`Uid`] or of [`Key`] is asked with any string, and an index of strings is asked with a `Uid` or `Key`:
 ///
 /// ```
-/// use informant::{Cached, Key, Uid, object::Identity};
-/// use informant::store::Indexer;
+/// use informant::{Cached, Identity, Key, Uid, pipeline::Indexer};
 ///
 /// let objects = Indexer::new();
 /// let by_uid = objects.add_index("uid", |object: &Cached<()>| [object.uid().clone()])?;

@@ -22,8 +22,7 @@ use crate::{Cached, Key, object::Erased};
 /// [`LookupValue`]. Ready-made index functions are in [`informant::index`](crate::index).
 ///
 /// ```
-/// use informant::{Cached, Key, object::Identity};
-/// use informant::store::Indexer;
+/// use informant::{Cached, Identity, Key, pipeline::Indexer};
 ///
 /// struct Service { ports: Vec<u16> }
 ///
@@ -81,8 +80,7 @@ impl<O, V> Index<O, V> {
     /// Returns a lookup of a value, to be combined with lookups in other indexes; see [`Lister::by_indexes`](super::Lister::by_indexes).
     ///
     /// ```
-    /// # use informant::{Cached, Key, object::Identity};
-    /// # use informant::store::Indexer;
+    /// # use informant::{Cached, Identity, Key, pipeline::Indexer};
     /// # struct Service { ports: Vec<u16>, team: &'static str }
     /// # let services = Indexer::new();
     /// let by_port = services.add_index("port", |service: &Cached<Service>| service.ports.clone())?;

@@ -17,8 +17,7 @@ use crate::{Cached, Key, delta::Relist, error::IndexError};
 /// Writes the cache of one kind. Readers use its [`lister`](Self::lister).
 ///
 /// ```
-/// use informant::{Cached, Key, object::Identity};
-/// use informant::store::Indexer;
+/// use informant::{Cached, Identity, Key, pipeline::Indexer};
 ///
 /// struct Pod { node: Option<&'static str> }
 ///

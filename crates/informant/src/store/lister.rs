@@ -29,8 +29,7 @@ use crate::{
 /// take a [`snapshot`](Self::snapshot).
 ///
 /// ```
-/// use informant::{Lazy, object::Scanner};
-/// use informant::store::Indexer;
+/// use informant::{Lazy, pipeline::{Indexer, Scanner}};
 /// use k8s_openapi::api::core::v1::Pod;
 ///
 /// let indexer = Indexer::new();

@@ -35,7 +35,7 @@ use crate::error::ParseError;
 /// server also accepts, are not supported.
 ///
 /// ```
-/// use informant::store::LabelSelector;
+/// use informant::LabelSelector;
 /// use kube::core::Expression;
 ///
 /// let selector: LabelSelector = "app in (web, api), !canary".parse()?;
@@ -62,11 +62,6 @@ const EXPECTED_CLOSING_PARENTHESIS: &str = "expected a comma or `)`";
 const EXPECTED_COMMA: &str = "expected a comma or the end";
 
 impl LabelSelector {
-    /// Selects every object.
-    pub fn everything() -> Self {
-        Self { requirements: [].into() }
-    }
-
     /// Whether these labels meet all requirements.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(labels))
@@ -81,7 +76,7 @@ impl LabelSelector {
     }
 
     /// Whether there are no requirements, so that every object matches.
-    pub fn matches_everything(&self) -> bool {
+    pub(crate) fn matches_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 

@@ -18,8 +18,7 @@ use crate::{Cached, Key, ResourceVersion, error::IndexError, object::Labelled};
 /// for 100,000 objects. So take one for several reads that belong together, not for each read, and drop it soon.
 ///
 /// ```
-/// use informant::{Cached, Key, object::Identity};
-/// use informant::store::Indexer;
+/// use informant::{Cached, Identity, Key, pipeline::Indexer};
 ///
 /// let stock = Indexer::new();
 /// stock.upsert(Cached::new(Identity::of_key(Key::namespaced("shop", "apples")), 12));

@@ -9,8 +9,7 @@ use crate::{Cached, Key, ResourceVersion, error::IndexError, object::Erased};
 /// Writes to a cache that become visible together.
 ///
 /// ```
-/// use informant::{Cached, Key, object::Identity};
-/// use informant::store::{Indexer, WriteBatch};
+/// use informant::{Cached, Identity, Key, pipeline::{Indexer, WriteBatch}};
 ///
 /// let stock = Indexer::new();
 /// let apples = Key::namespaced("shop", "apples");

@@ -199,8 +199,7 @@ impl Registration {
     ///
     /// ```
     /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
-    /// use informant::{ResourceVersion, SharedInformer};
-    /// use informant::listwatch::KubeSource;
+    /// use informant::{ResourceVersion, SharedInformer, pipeline::KubeSource};
     /// use informant_apiserver::ApiServer;
     /// use k8s_openapi::api::core::v1::ConfigMap;
     /// use serde_json::json;
@@ -252,8 +251,7 @@ impl Registration {
     ///
     /// ```
     /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
-    /// use informant::SharedInformer;
-    /// use informant::listwatch::ScriptedSource;
+    /// use informant::{SharedInformer, testing::ScriptedSource};
     /// use k8s_openapi::api::core::v1::ConfigMap;
     /// use serde_json::json;
     ///
@@ -331,8 +329,7 @@ impl Registration {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use informant::SharedInformer;
-    /// use informant::listwatch::ScriptedSource;
+    /// use informant::{SharedInformer, testing::ScriptedSource};
     /// use k8s_openapi::api::core::v1::ConfigMap;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]

@@ -74,8 +74,7 @@ impl<O> EventStream<O> {
     /// Cancel safe: an event is taken only when it is returned.
     ///
     /// ```
-    /// use informant::{Event, SharedInformer};
-    /// use informant::listwatch::ScriptedSource;
+    /// use informant::{Event, SharedInformer, testing::ScriptedSource};
     /// use k8s_openapi::api::core::v1::ConfigMap;
     /// use serde_json::json;
     ///

@@ -9,11 +9,8 @@ use std::{
 };
 
 use informant::{
-    Cached, Key,
-    delta::Delta,
-    object::Identity,
-    queue::{DeltaFifo, ItemOutcome},
-    store::{Indexer, Snapshot, WriteBatch},
+    Cached, Identity, Key, Snapshot,
+    pipeline::{Delta, DeltaFifo, Indexer, ItemOutcome, WriteBatch},
 };
 
 use crate::support::{key, list, object};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use informant::object::{DecodeError, Scanner};
+use informant::{error::DecodeError, pipeline::Scanner};
 use kube::core::TypeMeta;
 use serde::{
     Deserialize, Deserializer,

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use informant::{
-    Cached, Lazy, Object,
-    object::{DecodeError, Identity, Labelled, RawObject, Scanner},
-};
+use informant::{Cached, Identity, Lazy, Object, RawObject, error::DecodeError, index::Labelled, pipeline::Scanner};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{DynamicObject, PartialObjectMeta, TypeMeta};
 use serde::Deserialize;

@@ -13,14 +13,14 @@ use std::{
 
 use futures_util::FutureExt;
 use informant::{
-    Cached, Event, Key, Lazy, Registration, SharedInformer,
-    delta::{Change, Delta, Relist},
-    error::WaitError,
-    informer::InformerState,
-    listwatch::{Backoff, Reflector, ScriptedList, ScriptedSource, ScriptedWatch, SourceError},
-    process_loop::{ProcessFailure, ProcessLoop},
-    queue::{Batch, DeltaFifo, ItemOutcome, ObjectChanges},
-    store::{Indexer, Lister},
+    Cached, Event, Key, Lazy, Lister, Registration, SharedInformer,
+    error::{SourceError, WaitError},
+    factory::InformerState,
+    pipeline::{
+        Backoff, Batch, Change, Delta, DeltaFifo, Indexer, ItemOutcome, ObjectChanges, ProcessFailure, ProcessLoop,
+        Reflector, Relist,
+    },
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};

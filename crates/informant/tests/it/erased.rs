@@ -3,17 +3,16 @@
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe};
 
 use informant::{
-    Cached, Deleted, Event, EventStream, Key, Lazy, SharedInformer, SharedInformerFactory, View,
-    delta::{Change, Delta, Deltas, Relist},
-    informer::{InformerBuilder, InformerState},
-    listwatch::{
-        Item, ListPiece, ListRequest, ListStream, ListWatch, Reflector, ReflectorBuilder, ReflectorHandle,
-        ScriptedList, ScriptedSource, ScriptedWatch, SourceError, SourceEvent, WatchRequest, WatchStream,
+    Cached, Deleted, Event, EventStream, Identity, Index, InformerBuilder, Key, Lazy, Lister, SharedInformer,
+    SharedInformerFactory, Snapshot, View,
+    error::SourceError,
+    factory::InformerState,
+    index::IndexFunction,
+    pipeline::{
+        Change, Delta, DeltaFifo, Deltas, Indexer, Item, ListPiece, ListRequest, ListStream, ListWatch, ProcessLoop,
+        Reflector, ReflectorBuilder, ReflectorHandle, Relist, SourceEvent, WatchRequest, WatchStream, WriteBatch,
     },
-    object::Identity,
-    process_loop::ProcessLoop,
-    queue::DeltaFifo,
-    store::{Index, IndexFunction, Indexer, Lister, Snapshot, WriteBatch},
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 use informant_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};

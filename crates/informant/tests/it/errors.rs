@@ -4,11 +4,11 @@ use std::{error::Error as StdError, fmt::Debug, path::Path};
 
 use informant::{
     Error,
-    error::{IndexError, NotFound, ParseError, RequestError, StopError, SyncError, WaitError},
-    listwatch::{ListWatchError, SourceError, frames::FrameError},
-    object::DecodeError,
-    process_loop::ProcessError,
-    queue::Closed,
+    error::{
+        DecodeError, IndexError, ListWatchError, NotFound, ParseError, RequestError, SourceError, StopError, SyncError,
+        WaitError,
+    },
+    pipeline::{Closed, FrameError, ProcessError},
 };
 
 use crate::tidy::library;

@@ -3,10 +3,9 @@
 use bytes::Bytes;
 use informant::{
     ResourceVersion,
-    listwatch::frames::{
-        EventType, FrameError, FramePart, Line, LineCutter, ListCutter, ListHead, ListPart, WatchEvent,
+    pipeline::{
+        EventType, FrameError, FramePart, Line, LineCutter, ListCutter, ListHead, ListPart, Scanner, WatchEvent,
     },
-    object::Scanner,
 };
 use kube::core::TypeMeta;
 use proptest::{collection::vec, prelude::*};

@@ -3,12 +3,11 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use informant::{
-    Cached, Key, Lazy, Object, Uid,
-    error::ParseError,
-    index,
-    object::{DecodeError, FieldValues, Identity, Labelled, Owned, Scanner},
+    Cached, Identity, Key, Lazy, Object, Uid,
+    error::{DecodeError, ParseError},
+    index::{self, FieldValues, Labelled, Owned},
+    pipeline::{Indexer, Scanner, WriteBatch},
     projection,
-    store::{Indexer, WriteBatch},
 };
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{

@@ -7,11 +7,10 @@ use std::sync::{
 };
 
 use informant::{
-    Cached, Key, Uid,
-    delta::Relist,
+    Cached, Identity, Key, Uid,
     error::IndexError,
-    object::Identity,
-    store::{IndexFunction, IndexValue, Indexer, NAMESPACE_INDEX, WriteBatch},
+    index::{IndexFunction, IndexValue, NAMESPACE_INDEX},
+    pipeline::{Indexer, Relist, WriteBatch},
 };
 
 use crate::support::{Logs, cache_of, key, list, object, show_objects};
@@ -459,7 +458,7 @@ fn an_index_function_may_read_the_cache() {
 }
 
 /// An object whose destructor reads the cache.
-struct ReadsOnDrop(informant::store::Lister<ReadsOnDrop>);
+struct ReadsOnDrop(informant::Lister<ReadsOnDrop>);
 
 impl Drop for ReadsOnDrop {
     fn drop(&mut self) {

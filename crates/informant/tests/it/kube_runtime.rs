@@ -3,7 +3,7 @@
 use std::{convert::Infallible, pin::pin, sync::Arc};
 
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
-use informant::{Cached, Key, Lazy, SharedInformer, SharedInformerFactory, kube_runtime::Shared, object::Scanner};
+use informant::{Cached, Key, Lazy, SharedInformer, SharedInformerFactory, kube_runtime::Shared, pipeline::Scanner};
 use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference, Pod};
 use kube::{

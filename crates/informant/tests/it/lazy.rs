@@ -8,11 +8,7 @@ use std::{
     },
 };
 
-use informant::{
-    Cached, Lazy, Object,
-    object::{DecodeError, Scanner},
-    projection,
-};
+use informant::{Cached, Lazy, Object, error::DecodeError, pipeline::Scanner, projection};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{DynamicObject, TypeMeta};
 use serde::{Deserialize, Deserializer};

@@ -12,10 +12,10 @@ use std::{
 };
 
 use informant::{
-    Cached, Lazy, Object,
+    Cached, Identity, LabelSelector, Lazy, Object,
     error::IndexError,
-    object::{Identity, Labelled, Scanner},
-    store::{Indexer, LabelSelector, Lookup, WriteBatch},
+    index::{Labelled, Lookup},
+    pipeline::{Indexer, Scanner, WriteBatch},
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{Expression, Selector};

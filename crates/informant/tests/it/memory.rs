@@ -3,11 +3,7 @@
 use bytes::Bytes;
 use informant::{
     Cached,
-    delta::{Change, Delta},
-    listwatch::frames::{Line, LineCutter, ListCutter, ListPart},
-    object::Scanner,
-    queue::DeltaFifo,
-    store::{Indexer, WriteBatch},
+    pipeline::{Change, Delta, DeltaFifo, Indexer, Line, LineCutter, ListCutter, ListPart, Scanner, WriteBatch},
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::TypeMeta;

@@ -3,11 +3,8 @@
 use std::sync::Arc;
 
 use informant::{
-    Cached,
-    delta::{Change, Delta},
-    object::Identity,
-    queue::{Batch, DeltaFifo},
-    store::{Indexer, WriteBatch},
+    Cached, Identity,
+    pipeline::{Batch, Change, Delta, DeltaFifo, Indexer, WriteBatch},
 };
 
 use crate::support::{cache_of, key, list, object, observed, show_objects};

@@ -7,11 +7,10 @@ use std::{
 
 use futures_util::FutureExt;
 use informant::{
-    delta::Delta,
-    listwatch::{Backoff, Reflector, ReflectorBuilder, ScriptedWatch},
-    process_loop::{ProcessFailure, ProcessLoop},
-    queue::{DeltaFifo, ObjectChanges},
-    store::Indexer,
+    pipeline::{
+        Backoff, Delta, DeltaFifo, Indexer, ObjectChanges, ProcessFailure, ProcessLoop, Reflector, ReflectorBuilder,
+    },
+    testing::ScriptedWatch,
 };
 use tokio::{sync::oneshot, time::Instant};
 

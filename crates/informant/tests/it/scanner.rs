@@ -3,8 +3,9 @@
 use std::fmt;
 
 use informant::{
-    Key, Lazy,
-    object::{DecodeError, FieldPath, Scanner, SyntaxProblem},
+    FieldPath, Key, Lazy,
+    error::{DecodeError, SyntaxProblem},
+    pipeline::Scanner,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::TypeMeta;

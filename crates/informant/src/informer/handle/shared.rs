@@ -33,8 +33,7 @@ use crate::{
 /// owns a `SharedInformer` of its own informer keeps that informer running until `stop` is called; give the handler a lister instead.
 ///
 /// ```
-/// use informant::SharedInformer;
-/// use informant::listwatch::KubeSource;
+/// use informant::{SharedInformer, pipeline::KubeSource};
 /// use informant_apiserver::ApiServer;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use serde_json::json;
@@ -305,8 +304,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use informant::SharedInformer;
-    /// # use informant::listwatch::KubeSource;
+    /// # use informant::{SharedInformer, pipeline::KubeSource};
     /// # use k8s_openapi::api::core::v1::ConfigMap;
     /// # use kube::Api;
     /// # #[tokio::main(flavor = "current_thread")]
@@ -355,8 +353,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use informant::{SharedInformer, object::Identity};
-    /// # use informant::listwatch::KubeSource;
+    /// # use informant::{Identity, SharedInformer, pipeline::KubeSource};
     /// # use k8s_openapi::api::core::v1::ConfigMap;
     /// # use kube::Api;
     /// # #[tokio::main(flavor = "current_thread")]
@@ -398,8 +395,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use informant::SharedInformer;
-    /// use informant::listwatch::ScriptedSource;
+    /// use informant::{SharedInformer, testing::ScriptedSource};
     /// use k8s_openapi::api::core::v1::Pod;
     /// use serde_json::json;
     ///

@@ -195,11 +195,6 @@ impl InformerStatus {
     pub fn confirmed_age(&self) -> Option<Duration> {
         self.source.confirmed.map(|confirmed| confirmed.elapsed())
     }
-
-    /// The time since the source last delivered a list, an event or a bookmark. `None` before the first list.
-    pub fn last_event_age(&self) -> Option<Duration> {
-        self.source.last_event.map(|last| last.elapsed())
-    }
 }
 
 impl Problem {

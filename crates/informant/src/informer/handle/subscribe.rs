@@ -34,8 +34,7 @@ use crate::{
 ///
 /// ```
 /// use std::time::Duration;
-/// use informant::{Event, SharedInformer};
-/// use informant::listwatch::KubeSource;
+/// use informant::{Event, SharedInformer, pipeline::KubeSource};
 /// use informant_apiserver::ApiServer;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use serde_json::json;
@@ -70,8 +69,7 @@ use crate::{
 /// either form, replaces the first one.
 ///
 /// ```
-/// use informant::SharedInformer;
-/// use informant::listwatch::KubeSource;
+/// use informant::{SharedInformer, pipeline::KubeSource};
 /// use informant_apiserver::ApiServer;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use serde_json::json;
@@ -112,8 +110,7 @@ use crate::{
 /// running future is dropped at its current await point; with [`register_blocking`](Self::register_blocking) it goes on, on its own thread.
 ///
 /// ```
-/// use informant::SharedInformer;
-/// use informant::listwatch::KubeSource;
+/// use informant::{SharedInformer, pipeline::KubeSource};
 /// use informant_apiserver::ApiServer;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use serde_json::json;
@@ -334,8 +331,7 @@ impl<'a, O: 'static, A> Subscribe<'a, O, A> {
     ///
     /// ```
     /// use std::collections::HashMap;
-    /// use informant::{Event, SharedInformer};
-    /// use informant::listwatch::ScriptedSource;
+    /// use informant::{Event, SharedInformer, testing::ScriptedSource};
     /// use k8s_openapi::api::core::v1::ConfigMap;
     /// use serde_json::json;
     /// use tokio::sync::watch;
@@ -379,8 +375,7 @@ impl<'a, O: 'static, A> Subscribe<'a, O, A> {
     /// As [`on_event`](Self::on_event), and awaits the future that `callback` returns.
     ///
     /// ```
-    /// use informant::SharedInformer;
-    /// use informant::listwatch::ScriptedSource;
+    /// use informant::{SharedInformer, testing::ScriptedSource};
     /// use k8s_openapi::api::core::v1::ConfigMap;
     /// use serde_json::json;
     /// use tokio::sync::mpsc;

@@ -78,6 +78,7 @@ pub enum FrameError {
 
 impl FrameError {
     /// Copies the error. The cause of [`Field`](Self::Field) cannot be copied, so the copy has a cause with the same text.
+    #[cfg(feature = "testing")]
     pub(crate) fn copy(&self) -> Self {
         match self {
             Self::Unexpected { offset, found, expected } => {

@@ -30,12 +30,12 @@ pub enum EventType {
 /// A line of a watch, with the bytes of its object.
 ///
 /// ```
-/// use informant::listwatch::frames::{EventType, WatchEvent};
+/// use informant::pipeline::{EventType, WatchEvent};
 ///
 /// let event = WatchEvent::read(br#"{"type":"ADDED","object":{"metadata":{"name":"a"}}}"#)?;
 ///
 /// assert_eq!((event.kind, event.object), (EventType::Added, &br#"{"metadata":{"name":"a"}}"#[..]));
-/// # Ok::<(), informant::listwatch::frames::FrameError>(())
+/// # Ok::<(), informant::pipeline::FrameError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchEvent<'a> {

@@ -14,10 +14,32 @@ use super::{
 };
 use crate::{ResourceVersion, object::EndSearch};
 
-/// Cuts the body of a list into its items while it arrives; see the [module's page](super) for an example.
+/// Cuts the body of a list into its items while it arrives, independent of its chunks.
 ///
 /// The fields of a list may be in any order, so the kind and version of the list are known only at its end. Use the items only after
 /// [`ListPart::End`] has been checked.
+///
+/// ```
+/// use bytes::Bytes;
+/// use informant::pipeline::{ListCutter, ListPart};
+///
+/// let body = br#"{"kind":"PodList","items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}],"metadata":{"resourceVersion":"7"}}"#;
+/// let mut cutter = ListCutter::new();
+/// let mut items = Vec::new();
+/// for chunk in body.chunks(10) {
+///     cutter.push(Bytes::copy_from_slice(chunk));
+///     while let Some(part) = cutter.next()? {
+///         match part {
+///             ListPart::Item(json) => items.push(json),
+///             ListPart::ItemOutline(_) => panic!("no item is larger than the limit"),
+///             ListPart::End(head) => assert_eq!(head.metadata.resource_version.as_str(), "7"),
+///         }
+///     }
+/// }
+/// cutter.finish()?;
+/// assert_eq!(items, [r#"{"metadata":{"name":"a"}}"#, r#"{"metadata":{"name":"b"}}"#]);
+/// # Ok::<(), informant::pipeline::FrameError>(())
+/// ```
 #[derive(Debug)]
 pub struct ListCutter {
     body: BodyBuffer,
@@ -90,7 +112,7 @@ enum Place {
 }
 
 impl ListCutter {
-    /// Creates a cutter for items of up to [`DEFAULT_LIMIT`] bytes.
+    /// Creates a cutter for items of up to 64 MiB.
     pub fn new() -> Self {
         Self::with_limit(DEFAULT_LIMIT)
     }

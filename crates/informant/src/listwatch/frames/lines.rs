@@ -15,7 +15,7 @@ use super::{
 ///
 /// ```
 /// use bytes::Bytes;
-/// use informant::listwatch::frames::{Line, LineCutter};
+/// use informant::pipeline::{Line, LineCutter};
 ///
 /// let mut cutter = LineCutter::new();
 /// cutter.push(Bytes::from_static(b"first\nsec"));
@@ -24,7 +24,7 @@ use super::{
 /// cutter.push(Bytes::from_static(b"ond\n"));
 /// assert_eq!(cutter.next()?, Some(Line::Whole("second".into())));
 /// cutter.finish()?;
-/// # Ok::<(), informant::listwatch::frames::FrameError>(())
+/// # Ok::<(), informant::pipeline::FrameError>(())
 /// ```
 #[derive(Debug)]
 pub struct LineCutter {
@@ -42,7 +42,7 @@ pub enum Line {
 }
 
 impl LineCutter {
-    /// Creates a cutter for lines of up to [`DEFAULT_LIMIT`] bytes.
+    /// Creates a cutter for lines of up to 64 MiB.
     pub fn new() -> Self {
         Self::with_limit(DEFAULT_LIMIT)
     }

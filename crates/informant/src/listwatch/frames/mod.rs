@@ -7,28 +7,6 @@
 //!
 //! A list of 600 MB needs only the memory of its largest item and one chunk. An item or a line above a limit is read to its end, but not kept:
 //! only its outline is returned, the fields that identify its object.
-//!
-//! ```
-//! use bytes::Bytes;
-//! use informant::listwatch::frames::{ListCutter, ListPart};
-//!
-//! let body = br#"{"kind":"PodList","items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}],"metadata":{"resourceVersion":"7"}}"#;
-//! let mut cutter = ListCutter::new();
-//! let mut items = Vec::new();
-//! for chunk in body.chunks(10) {
-//!     cutter.push(Bytes::copy_from_slice(chunk));
-//!     while let Some(part) = cutter.next()? {
-//!         match part {
-//!             ListPart::Item(json) => items.push(json),
-//!             ListPart::ItemOutline(_) => panic!("no item is larger than the limit"),
-//!             ListPart::End(head) => assert_eq!(head.metadata.resource_version.as_str(), "7"),
-//!         }
-//!     }
-//! }
-//! cutter.finish()?;
-//! assert_eq!(items, [r#"{"metadata":{"name":"a"}}"#, r#"{"metadata":{"name":"b"}}"#]);
-//! # Ok::<(), informant::listwatch::frames::FrameError>(())
-//! ```
 
 mod body_buffer;
 mod error;

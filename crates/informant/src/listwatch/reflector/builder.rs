@@ -49,7 +49,7 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
     /// decoded. Default: objects are cached as they were decoded.
     ///
     /// ```
-    /// use informant::listwatch::{KubeSource, Reflector};
+    /// use informant::pipeline::{KubeSource, Reflector};
     /// use k8s_openapi::api::core::v1::Pod;
     ///
     /// # #[tokio::main(flavor = "current_thread")]

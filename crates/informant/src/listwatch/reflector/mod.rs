@@ -46,7 +46,7 @@ pub use self::{
     status::{Activity, PendingRequest, ReflectorHandle, ReflectorStatus},
 };
 
-/// Lists and watches a source, and passes all changes to a [`Destination`](super::Destination). See the [module's page](super) for an example.
+/// Lists and watches a source, and passes all changes to a [`Destination`](super::Destination). See the [module's page](crate::pipeline) for an example.
 ///
 /// It requests a list (as a stream, if the source supports that) and then watches for changes. After a failure it resumes the watch at the version that
 /// it reached, or lists again if that is impossible, with growing delays. Its [handle](Self::handle) shows what it does.

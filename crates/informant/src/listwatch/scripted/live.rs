@@ -81,7 +81,7 @@ impl<O: Send + Sync + 'static> SourceHandle<O> {
     /// The newest version of the source: that of the last change or bookmark. A new source is at version 1.
     ///
     /// ```
-    /// use informant::listwatch::ScriptedSource;
+    /// use informant::testing::ScriptedSource;
     /// use k8s_openapi::api::core::v1::ConfigMap;
     /// use serde_json::json;
     ///

@@ -56,8 +56,7 @@ use super::{ListPiece, ListRequest, ListStream, ListWatch, Served, SourceError, 
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
-/// use informant::listwatch::ScriptedSource;
-/// use informant::SharedInformer;
+/// use informant::{SharedInformer, testing::ScriptedSource};
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use serde_json::json;
 ///
@@ -86,8 +85,7 @@ use super::{ListPiece, ListRequest, ListStream, ListWatch, Served, SourceError, 
 /// the relist costs no time:
 ///
 /// ```
-/// use informant::listwatch::{ScriptedSource, SourceError};
-/// use informant::{Deleted, SharedInformer};
+/// use informant::{Deleted, SharedInformer, error::SourceError, testing::ScriptedSource};
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use serde_json::json;
 /// use tokio::sync::mpsc;
@@ -134,9 +132,7 @@ use super::{ListPiece, ListRequest, ListStream, ListWatch, Served, SourceError, 
 /// A list takes the next scripted list, and a watch the next scripted watch. A request without an answer waits until there is one.
 ///
 /// ```
-/// use informant::{Key, object::Identity};
-/// use informant::listwatch::{Item, Reflector, ScriptedList, ScriptedSource, ScriptedWatch};
-/// use informant::queue::DeltaFifo;
+/// use informant::{Identity, Key, pipeline::{DeltaFifo, Item, Reflector}, testing::{ScriptedList, ScriptedSource, ScriptedWatch}};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {

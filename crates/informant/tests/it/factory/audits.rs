@@ -11,13 +11,13 @@ use std::{
 
 use futures_util::StreamExt;
 use informant::{
-    Key, SharedInformer, SharedInformerFactory,
+    Identity, Key, SharedInformer, SharedInformerFactory,
+    error::SourceError,
     factory::FactoryBuilder,
-    listwatch::{
-        Backoff, Item, ListPiece, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, SourceError,
-        SourceEvent, WatchPiece, WatchRequest, WatchStream,
+    pipeline::{
+        Backoff, Item, ListPiece, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, SourceEvent,
+        WatchPiece, WatchRequest, WatchStream,
     },
-    object::Identity,
 };
 use informant_apiserver::{ApiServer, CannedResponse, Fault, LoggedRequest, On, Verb};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};

@@ -22,7 +22,7 @@ struct SizeSpec {
 }
 
 impl informant::Object for Size {
-    fn decode(raw: &informant::object::RawObject<'_>) -> Result<Self, informant::object::DecodeError> {
+    fn decode(raw: &informant::RawObject<'_>) -> Result<Self, informant::error::DecodeError> {
         raw.fields()
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use informant::{SharedInformerFactory, error::SyncError, informer::Problem};
+use informant::{SharedInformerFactory, error::SyncError, factory::Problem};
 use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kube::{Client, Config};

@@ -6,7 +6,7 @@ use futures_util::{FutureExt, future::join_all};
 use informant::{
     Lazy, SharedInformerFactory,
     error::{RequestError, StopError, SyncError},
-    informer::{InformerState, Problem},
+    factory::{InformerState, Problem},
 };
 use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};

@@ -1,6 +1,6 @@
 //! Object types that know their kind: eager, lazy, metadata, and projections of both sorts.
 
-use informant::{Lazy, SharedInformerFactory, object::OfKind, projection};
+use informant::{Lazy, OfKind, SharedInformerFactory, projection};
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Resource, core::PartialObjectMeta};
 use serde::{Deserialize, Serialize};

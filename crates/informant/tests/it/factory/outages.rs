@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use informant::{
     SharedInformer, SharedInformerFactory,
-    informer::Problem,
-    listwatch::{Backoff, ListWatchError, Operation},
+    error::{ListWatchError, Operation},
+    factory::Problem,
+    pipeline::Backoff,
 };
 use informant_apiserver::{ApiServer, Fault, On, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -474,7 +475,7 @@ async fn the_status_shows_when_the_cache_was_last_confirmed_to_be_current() {
         "the informer asked the server: {:?}",
         status.confirmed_age()
     );
-    assert!(status.last_event_age().unwrap() >= 65 * SECOND, "no event has arrived");
+    assert!(status.source.last_event.unwrap().elapsed() >= 65 * SECOND, "no event has arrived");
     drop(newest);
     client.stop().await;
 }

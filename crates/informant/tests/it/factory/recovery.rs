@@ -10,9 +10,10 @@ use std::{
 
 use informant::{
     SharedInformer, SharedInformerFactory,
-    listwatch::{
-        KubeSource, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, ServerHealth, SourceError,
-        WatchRequest, WatchStream,
+    error::SourceError,
+    factory::ServerHealth,
+    pipeline::{
+        KubeSource, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, WatchRequest, WatchStream,
     },
 };
 use informant_apiserver::{ApiServer, Fault, On, Verb};

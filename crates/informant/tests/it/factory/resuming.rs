@@ -10,9 +10,9 @@ use std::{
 
 use informant::{
     SharedInformer, SharedInformerFactory,
-    listwatch::{
-        Item, KubeSource, ListRequest, ListStream, ListWatch, ListWatchError, LookupAnswer, LookupRequest, SourceError,
-        WatchRequest, WatchStream,
+    error::{ListWatchError, SourceError},
+    pipeline::{
+        Item, KubeSource, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, WatchRequest, WatchStream,
     },
 };
 use informant_apiserver::{ApiServer, CutAfter, CutEnding, Fault, On};
@@ -485,7 +485,7 @@ async fn kinds_without_events_resume_also_if_lookups_are_slow_or_fail_at_first()
         server.remove_fault(slow);
         sleep_seconds(60.0).await;
 
-        let lists = |status: informant::informer::InformerStatus| status.source.lists;
+        let lists = |status: informant::factory::InformerStatus| status.source.lists;
         let lists = [configs.status(), secrets.status(), pods.status(), services.status()].map(lists);
         assert_eq!(lists, [1; 4], "{fault:?}");
         factory.stop().await.unwrap();

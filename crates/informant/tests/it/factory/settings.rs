@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use informant::{Lazy, SharedInformer, SharedInformerFactory, listwatch::KubeSource, object::FieldPath};
+use informant::{FieldPath, Lazy, SharedInformer, SharedInformerFactory, pipeline::KubeSource};
 use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::core::DynamicObject;

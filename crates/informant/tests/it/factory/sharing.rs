@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use informant::{Lazy, SharedInformerFactory, store::NAMESPACE_INDEX};
+use informant::{Lazy, SharedInformerFactory, index::NAMESPACE_INDEX};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::core::{ApiResource, PartialObjectMeta};
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use informant::{
-    Cached, ClusterKey, Key, ResourceVersion, SharedInformerFactory, View, error::WaitError, index, object::Identity,
+    Cached, ClusterKey, Identity, Key, ResourceVersion, SharedInformerFactory, View, error::WaitError, index,
 };
 use informant_apiserver::{ApiServer, Fault, LoggedRequest, On, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use informant::{
     Key, SharedInformer,
-    error::{ScopeMismatch, WaitError},
-    listwatch::{ListPiece, ListRequest, ListStream, ListWatch, SourceError, WatchRequest, WatchStream},
+    error::{ScopeMismatch, SourceError, WaitError},
+    pipeline::{ListPiece, ListRequest, ListStream, ListWatch, WatchRequest, WatchStream},
 };
 use informant_apiserver::ApiServer;
 use k8s_openapi::api::{

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use informant::{Cached, Registration, SharedInformer, informer::InformerState, listwatch::ScriptedWatch};
+use informant::{Cached, Registration, SharedInformer, factory::InformerState, testing::ScriptedWatch};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tokio::{
     sync::Semaphore,

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use informant::{View, listwatch::ScriptedWatch};
+use informant::{View, testing::ScriptedWatch};
 
 use crate::support::{
     Logs,

@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use informant::{
     Cached, Registration, SharedInformer,
     error::WaitError,
-    listwatch::{ScriptedSource, ScriptedWatch},
+    testing::{ScriptedSource, ScriptedWatch},
 };
 use tokio::{
     sync::Semaphore,

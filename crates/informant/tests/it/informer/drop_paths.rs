@@ -8,11 +8,11 @@ use std::sync::{
 };
 
 use informant::{
-    Key, SharedInformer,
-    error::RequestError,
-    informer::InformerState,
-    listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch, SourceError},
-    object::Identity,
+    Identity, Key, SharedInformer,
+    error::{RequestError, SourceError},
+    factory::InformerState,
+    pipeline::Item,
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 use tokio::runtime::Runtime;
 

@@ -8,11 +8,11 @@ use std::sync::{
 
 use futures_util::FutureExt;
 use informant::{
-    Cached, Key, Registration, SharedInformer,
+    Cached, Identity, Key, Registration, SharedInformer,
     error::StopError,
-    informer::InformerState,
-    listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch},
-    object::Identity,
+    factory::InformerState,
+    pipeline::Item,
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 
 use crate::support::{

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use informant::{
     Deleted, Event, SharedInformer,
-    listwatch::{ScriptedSource, ScriptedWatch, SourceError},
+    error::SourceError,
+    testing::{ScriptedSource, ScriptedWatch},
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;

@@ -9,10 +9,9 @@ use std::{
 };
 
 use informant::{
-    Cached, EventHandler, Key, Lazy, Origin, SharedInformer,
-    listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch},
-    object::Identity,
-    store::Lister,
+    Cached, EventHandler, Identity, Key, Lazy, Lister, Origin, SharedInformer,
+    pipeline::Item,
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 

@@ -11,7 +11,7 @@ use std::{
 use futures_util::{FutureExt, Stream, StreamExt};
 use informant::{
     Cached, Event, EventStream, SharedInformer, View,
-    listwatch::{ScriptedList, ScriptedSource, ScriptedWatch},
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 
 use crate::support::{

@@ -6,7 +6,7 @@ use std::{
 };
 
 use informant::{
-    Cached, EventHandler, Origin, Registration, SharedInformer, error::RequestError, listwatch::ScriptedWatch,
+    Cached, EventHandler, Origin, Registration, SharedInformer, error::RequestError, testing::ScriptedWatch,
 };
 
 use crate::support::informers::{Leaks, Probe, informer, item, open_watch, source, wait_until_idle};

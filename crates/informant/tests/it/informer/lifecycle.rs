@@ -11,8 +11,9 @@ use std::{
 use futures_util::FutureExt;
 use informant::{
     Cached, Registration, SharedInformer,
-    informer::InformerState,
-    listwatch::{ListRequest, ListStream, ListWatch, ScriptedSource, ScriptedWatch, Served, WatchRequest, WatchStream},
+    factory::InformerState,
+    pipeline::{ListRequest, ListStream, ListWatch, Served, WatchRequest, WatchStream},
+    testing::{ScriptedSource, ScriptedWatch},
 };
 
 use crate::support::{
@@ -49,7 +50,7 @@ async fn an_informer_is_new_then_running_then_stopped_and_starts_only_once() {
 async fn the_transform_and_the_error_callback_are_set_before_the_start_and_the_last_one_is_used() {
     let leaks = Leaks::watch();
     let source = ScriptedSource::new();
-    source.on_list(informant::listwatch::ScriptedList::fails(crate::support::informers::connection_refused()));
+    source.on_list(informant::testing::ScriptedList::fails(crate::support::informers::connection_refused()));
     source.on_list(crate::support::informers::list("10", &[("a", 1)]));
     source.on_watch(open_watch());
     let informer = informer(&source);
@@ -61,7 +62,7 @@ async fn the_transform_and_the_error_callback_are_set_before_the_start_and_the_l
             Ok::<_, std::convert::Infallible>(())
         };
         informer.set_transform(transform).unwrap();
-        let count_error = move |_: &informant::listwatch::ListWatchError| {
+        let count_error = move |_: &informant::error::ListWatchError| {
             failed.fetch_add(10, Ordering::SeqCst);
         };
         informer.set_on_error(count_error).unwrap();
@@ -124,11 +125,11 @@ async fn an_informer_that_never_started_stops_at_once_and_never_syncs() {
 struct StopsAtStart(Arc<OnceLock<SharedInformer<()>>>);
 
 impl ListWatch<()> for StopsAtStart {
-    async fn list(&self, _: ListRequest) -> Result<ListStream<()>, informant::listwatch::SourceError> {
+    async fn list(&self, _: ListRequest) -> Result<ListStream<()>, informant::error::SourceError> {
         unreachable!("the informer is stopped before it lists")
     }
 
-    async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, informant::listwatch::SourceError> {
+    async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, informant::error::SourceError> {
         unreachable!("the informer is stopped before it lists")
     }
 
@@ -389,11 +390,11 @@ async fn stop_waits_for_a_blocked_index_function_and_takes_no_other_batch() {
 struct Panicking;
 
 impl ListWatch<()> for Panicking {
-    async fn list(&self, _: ListRequest) -> Result<ListStream<()>, informant::listwatch::SourceError> {
+    async fn list(&self, _: ListRequest) -> Result<ListStream<()>, informant::error::SourceError> {
         std::panic::resume_unwind(Box::new("no such luck"))
     }
 
-    async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, informant::listwatch::SourceError> {
+    async fn watch(&self, _: WatchRequest) -> Result<WatchStream<()>, informant::error::SourceError> {
         unreachable!("the list panics first")
     }
 

@@ -9,9 +9,9 @@ use std::{
 };
 
 use informant::{
-    Cached, Event, EventHandler, Origin, Registration, SharedInformer,
-    listwatch::{Item, ScriptedList, ScriptedSource, ScriptedWatch},
-    object::Identity,
+    Cached, Event, EventHandler, Identity, Origin, Registration, SharedInformer,
+    pipeline::Item,
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 use tokio::time::Instant;
 

@@ -8,9 +8,7 @@ use std::{
     time::Duration,
 };
 
-use informant::{
-    EventStream, Registration, ResourceVersion, SharedInformer, informer::Subscribe, listwatch::ScriptedWatch,
-};
+use informant::{EventStream, Registration, ResourceVersion, SharedInformer, Subscribe, testing::ScriptedWatch};
 use tokio::time::timeout;
 
 use crate::support::informers::{Leaks, Probe, ProbeHandler, cached, informer, item, open_watch, source};
@@ -120,7 +118,7 @@ fn futures_of_informers_and_registrations_are_send() {
     let informer = informer(&source("10", &[], open_watch()));
     let registration = informer.subscribe().register().unwrap();
     let (version, key, limit) = ("1".into(), informant::Key::cluster_scoped("a"), Duration::ZERO);
-    let identity = informant::object::Identity::of_key(key.clone());
+    let identity = informant::Identity::of_key(key.clone());
     is_send(&informer.synced());
     is_send(&informer.synced_within(limit));
     is_send(&informer.stop());

@@ -6,10 +6,9 @@ use std::{
 };
 
 use informant::{
-    Cached, Key,
+    Cached, Identity, Key,
     error::WaitError,
-    listwatch::{ScriptedList, ScriptedSource, ScriptedWatch},
-    object::Identity,
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 
 use crate::support::informers::{

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use informant::{
-    Key, SharedInformer,
+    Identity, Key, SharedInformer,
     error::WaitError,
-    listwatch::{Backoff, KubeSource, ScriptedList, ScriptedSource, ScriptedWatch},
-    object::Identity,
+    pipeline::{Backoff, KubeSource},
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 use informant_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -249,7 +249,7 @@ async fn after_a_history_change_an_unchanged_relist_delivers_no_events_again() {
 async fn wait_for_an_object_without_a_version_uses_the_version_of_the_cache() {
     let leaks = Leaks::watch();
     let source = ScriptedSource::new();
-    let object = informant::listwatch::Item::new(Identity::of_key(Key::cluster_scoped("a")), ());
+    let object = informant::pipeline::Item::new(Identity::of_key(Key::cluster_scoped("a")), ());
     source.on_list(ScriptedList::at("10").object(object));
     source.on_watch(open_watch());
     let informer = informer(&source);
@@ -302,7 +302,7 @@ async fn a_wait_ends_when_the_informer_stops() {
 fn a_history_change_replaces_objects_of_the_same_version() {
     let object = |name: &str, version: u64, content: u32| {
         let version = version.to_string().as_str().into();
-        informant::listwatch::Item::new(Identity { key: Key::cluster_scoped(name), uid: "u1".into(), version }, content)
+        informant::pipeline::Item::new(Identity { key: Key::cluster_scoped(name), uid: "u1".into(), version }, content)
     };
     let source = ScriptedSource::new();
     source.on_list(ScriptedList::at("10").object(object("a", 5, 1)));

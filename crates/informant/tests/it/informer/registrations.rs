@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use informant::{
     Registration, SharedInformer,
     error::{StopError, WaitError, WaitTarget},
-    listwatch::{ScriptedSource, SourceHandle},
+    testing::{ScriptedSource, SourceHandle},
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@ use std::{
 use futures_util::FutureExt;
 use informant::{
     Cached, EventStream, SharedInformer,
-    listwatch::{ScriptedSource, ScriptedWatch},
+    testing::{ScriptedSource, ScriptedWatch},
 };
 use tokio::time::Instant;
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use informant::{Registration, SharedInformer, SharedInformerFactory, error::StopError, informer::InformerState};
+use informant::{Registration, SharedInformer, SharedInformerFactory, error::StopError, factory::InformerState};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use tokio::sync::Barrier;
 

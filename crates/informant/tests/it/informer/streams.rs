@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, StreamExt};
-use informant::{Event, Origin, SharedInformer, listwatch::ScriptedWatch};
+use informant::{Event, Origin, SharedInformer, testing::ScriptedWatch};
 
 use crate::support::informers::{Leaks, Probe, informer, item, open_watch, source, wait_until_idle};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use informant::{
     error::SyncError,
-    listwatch::{ScriptedList, ScriptedSource},
+    testing::{ScriptedList, ScriptedSource},
 };
 
 use crate::support::{

@@ -10,14 +10,11 @@ use std::{
 
 use futures_util::{FutureExt, StreamExt, stream};
 use informant::{
-    Cached, Event, Registration, SharedInformer,
-    error::StopError,
-    informer::InformerState,
-    listwatch::{
-        ListPiece, ListRequest, ListStream, ListWatch, ScriptedList, ScriptedSource, ScriptedWatch, SourceError,
-        SourceEvent, WatchPiece, WatchRequest, WatchStream,
-    },
-    store::Lister,
+    Cached, Event, Lister, Registration, SharedInformer,
+    error::{SourceError, StopError},
+    factory::InformerState,
+    pipeline::{ListPiece, ListRequest, ListStream, ListWatch, SourceEvent, WatchPiece, WatchRequest, WatchStream},
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 
 use crate::support::{

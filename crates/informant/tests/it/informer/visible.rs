@@ -4,13 +4,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt};
 use informant::{
-    Cached, Key, SharedInformer,
-    informer::InformerState,
-    listwatch::{
-        Item, ListPiece, ListRequest, ListStream, ListWatch, ScriptedList, ScriptedSource, ScriptedWatch, SourceError,
-        WatchRequest, WatchStream,
-    },
-    object::{DecodeError, Identity, Object, Provenance, RawObject},
+    Cached, Identity, Key, Object, RawObject, SharedInformer,
+    error::{DecodeError, SourceError},
+    factory::InformerState,
+    pipeline::{Item, ListPiece, ListRequest, ListStream, ListWatch, Provenance, WatchRequest, WatchStream},
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::TypeMeta;
@@ -120,7 +118,7 @@ async fn the_status_shows_a_healthy_informer_and_its_handlers() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1), ("b", 2)], open_watch()));
     let fresh = informer.status();
-    assert_eq!((fresh.state, fresh.is_stale(), fresh.last_event_age()), (InformerState::New, true, None));
+    assert_eq!((fresh.state, fresh.is_stale(), fresh.source.last_event), (InformerState::New, true, None));
     let probe = Probe::new();
     informer.subscribe().handler(probe.handler()).unwrap();
     let stream = informer.subscribe().named("idle").stream().unwrap();
@@ -156,7 +154,7 @@ async fn the_status_of_an_informer_whose_source_fails_is_stale_and_shows_since_w
 
     let status = informer.status();
     assert!(status.is_synced && status.is_stale() && !status.is_watching());
-    assert!(status.last_event_age().unwrap() > Duration::from_secs(600));
+    assert!(status.source.last_event.unwrap().elapsed() > Duration::from_secs(600));
     assert_eq!(informer.lister().len(), 1, "the cache keeps its objects");
     server.clear_faults();
     sleep_seconds(120.0).await;

@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use informant::{
     Cached, Key, SharedInformer,
     error::WaitError,
-    listwatch::{ScriptedSource, SourceHandle},
+    testing::{ScriptedSource, SourceHandle},
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};

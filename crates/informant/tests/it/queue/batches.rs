@@ -2,8 +2,7 @@
 
 use informant::{
     Deleted,
-    delta::{Delta, Relist},
-    queue::ItemOutcome,
+    pipeline::{Delta, ItemOutcome, Relist},
 };
 
 use super::{Fifo, drain, fifo_with_known, pop, pop_all};

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use informant::{
     Cached, Deleted, Key, Origin, Uid,
-    delta::{Change, Delta, Deltas, Relist},
-    queue::{DeltaFifo, KnownObjects},
+    pipeline::{Change, Delta, DeltaFifo, Deltas, KnownObjects, Relist},
 };
 
 use super::{Fifo, drain, fifo_with_known, origins, pop, pop_all};

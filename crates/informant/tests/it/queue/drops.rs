@@ -6,10 +6,8 @@ use std::sync::{
 };
 
 use informant::{
-    Cached, Deleted, Key,
-    delta::{Change, Delta, Relist},
-    object::Identity,
-    queue::{DeltaFifo, ItemOutcome, KnownObjects},
+    Cached, Deleted, Identity, Key,
+    pipeline::{Change, Delta, DeltaFifo, ItemOutcome, KnownObjects, Relist},
 };
 
 use crate::support::informers::{OnDrop, without_deadlock};

@@ -9,7 +9,7 @@ mod waiting;
 
 use informant::{
     Origin,
-    queue::{Batch, DeltaFifo},
+    pipeline::{Batch, DeltaFifo},
 };
 
 use crate::support::{known, show_object_changes};
@@ -40,5 +40,5 @@ pub(super) fn pop_all(fifo: &Fifo) -> Vec<String> {
 }
 
 pub(super) fn origins(batch: &Batch<()>) -> Vec<Origin> {
-    batch.items().iter().map(informant::queue::ObjectChanges::origin).collect()
+    batch.items().iter().map(informant::pipeline::ObjectChanges::origin).collect()
 }

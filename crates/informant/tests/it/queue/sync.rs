@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use informant::{
     Origin,
-    delta::{Change, Delta},
-    queue::ItemOutcome,
+    pipeline::{Change, Delta, ItemOutcome},
 };
 use tokio::time::timeout;
 

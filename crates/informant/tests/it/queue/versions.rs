@@ -1,9 +1,6 @@
 //! `DeltaFifo`: the reached version, and the versions of batches.
 
-use informant::{
-    delta::{Change, Delta, Relist},
-    queue::ItemOutcome,
-};
+use informant::pipeline::{Change, Delta, ItemOutcome, Relist};
 
 use super::{Fifo, drain, fifo_with_known, pop};
 use crate::support::{list, object, observed};

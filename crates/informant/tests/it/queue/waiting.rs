@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use informant::{
-    delta::{Change, Delta},
-    queue::{Closed, DeltaFifo},
-};
+use informant::pipeline::{Change, Closed, Delta, DeltaFifo};
 use tokio::time::timeout;
 
 use super::{Fifo, fifo_with_known, pop};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use informant::{Lazy, listwatch::Reflector};
+use informant::{Lazy, pipeline::Reflector};
 use informant_apiserver::{ApiServer, CannedResponse, CutAfter, CutEnding, Fault, GzipMode, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 

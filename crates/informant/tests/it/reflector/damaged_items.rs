@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use informant::{
     Lazy,
-    listwatch::{Reflector, ScriptedList, ScriptedSource, ScriptedWatch, SourceError},
+    error::SourceError,
+    pipeline::Reflector,
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 use informant_apiserver::{CannedResponse, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -1,6 +1,9 @@
 //! Kinds that the server stops serving: a 404 deletes no object until discovery confirms that the kind is gone.
 
-use informant::listwatch::{KubeSource, Reflector, ScriptedList, ScriptedSource, ScriptedWatch, Served};
+use informant::{
+    pipeline::{KubeSource, Reflector, Served},
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
+};
 use informant_apiserver::{CannedResponse, Fault, Kind, On, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};

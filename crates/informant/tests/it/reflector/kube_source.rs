@@ -1,10 +1,9 @@
 //! `KubeSource`: its requests, its scopes, and the object types that it serves.
 
 use informant::{
-    Lazy, Object,
-    error::RequestError,
-    listwatch::{KubeSource, Reflector},
-    object::{DecodeError, RawObject},
+    Lazy, Object, RawObject,
+    error::{DecodeError, RequestError},
+    pipeline::{KubeSource, Reflector},
 };
 use informant_apiserver::{ApiServer, Fault, Kind, On};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use informant::{
     Lazy,
-    listwatch::{Item, Reflector, ReflectorBuilder, ScriptedList, ScriptedSource, ScriptedWatch},
+    pipeline::{Item, Reflector, ReflectorBuilder},
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -30,7 +31,7 @@ fn run(builder: Builder) -> Running<Lazy<ConfigMap>> {
 
 /// The quarantined objects, as lines.
 fn quarantined(running: &Running<Lazy<ConfigMap>>) -> Vec<String> {
-    let show = |bad: &informant::listwatch::Quarantined| {
+    let show = |bad: &informant::Quarantined| {
         assert!(bad.json.is_none());
         let key = bad.key.as_ref().map_or("?", |key| key.as_str()).to_owned();
         format!("{key}@{} {}: {}", bad.version, if bad.uid.is_empty() { "without uid" } else { "with uid" }, bad.error)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use informant::listwatch::{ScriptedList, ScriptedSource, ScriptedWatch};
+use informant::testing::{ScriptedList, ScriptedSource, ScriptedWatch};
 use kube::core::{
     Status,
     response::{StatusCause, StatusDetails},
@@ -300,8 +300,8 @@ async fn without_an_on_error_callback_errors_are_logged_as_warnings_except_expec
         source.on_list(ScriptedList::fails(status_error(403, "Forbidden")));
     }
     let reflector =
-        informant::listwatch::Reflector::of_decoded_objects(source.clone()).backoff(backoff_without_jitter());
-    let queue = informant::queue::DeltaFifo::new();
+        informant::pipeline::Reflector::of_decoded_objects(source.clone()).backoff(backoff_without_jitter());
+    let queue = informant::pipeline::DeltaFifo::new();
     let task = tokio::spawn(reflector.build(queue).run(std::future::pending()));
     source.wait_for_requests(9).await;
 

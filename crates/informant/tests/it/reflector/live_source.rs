@@ -1,9 +1,10 @@
 //! A live `ScriptedSource`: the test changes objects and breaks the watch while informers use the source.
 
 use informant::{
-    Deleted, Event, EventStream, Lazy, Object, ResourceVersion, SharedInformer,
-    listwatch::{Item, LiveObject, ScriptedList, ScriptedSource, SourceError, SourceHandle},
-    object::Identity,
+    Deleted, Event, EventStream, Identity, Lazy, Object, ResourceVersion, SharedInformer,
+    error::SourceError,
+    pipeline::Item,
+    testing::{LiveObject, ScriptedList, ScriptedSource, SourceHandle},
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::DynamicObject;

@@ -10,8 +10,9 @@ use std::{
 
 use informant::{
     Cached, Lazy, Object,
-    listwatch::{Reflector, ReflectorBuilder, ScriptedList, ScriptedSource, ScriptedWatch},
+    pipeline::{Reflector, ReflectorBuilder},
     projection,
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -4,9 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use allocation_counter::measure;
 use bytes::Bytes;
-use informant::listwatch::{
-    Backoff, Item, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, Reflector, ScriptedList,
-    ScriptedSource, ScriptedWatch, SourceError, WatchRequest, WatchStream,
+use informant::{
+    error::SourceError,
+    pipeline::{
+        Backoff, Item, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, Reflector, WatchRequest,
+        WatchStream,
+    },
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;

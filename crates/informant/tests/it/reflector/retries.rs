@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use informant::listwatch::{Activity, Backoff, Reflector, ScriptedList, ScriptedSource, ScriptedWatch, SourceError};
+use informant::{
+    error::SourceError,
+    factory::Activity,
+    pipeline::{Backoff, Reflector},
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
+};
 use informant_apiserver::{CannedResponse, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 

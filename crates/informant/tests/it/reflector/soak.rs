@@ -10,11 +10,9 @@ use std::{
 };
 
 use informant::{
-    Lazy, Object,
-    delta::Delta,
-    listwatch::{Activity, Backoff, Destination, Reflector, ReflectorHandle},
-    queue::{DeltaFifo, KnownObjects},
-    store::{Indexer, Lister, WriteBatch},
+    Lazy, Lister, Object,
+    factory::Activity,
+    pipeline::{Backoff, Delta, DeltaFifo, Destination, Indexer, KnownObjects, Reflector, ReflectorHandle, WriteBatch},
 };
 use informant_apiserver::{ApiServer, CutAfter, CutEnding, Fault, GzipMode, On};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -104,7 +102,7 @@ fn write<O>(delta: &Delta<O>, writes: &mut WriteBatch<O>) {
 }
 
 /// P2
-fn check_order<O>(applied: &informant::store::Applied<O>, out_of_order: &Counter) {
+fn check_order<O>(applied: &informant::pipeline::Applied<O>, out_of_order: &Counter) {
     for replacement in &applied.replacements {
         let (Some(old), Some(new)) = (&replacement.old, &replacement.new) else { continue };
         if old.uid() == new.uid() && new.version().compare(old.version()) == Some(std::cmp::Ordering::Less) {

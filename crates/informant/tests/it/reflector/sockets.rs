@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use informant::{
     Lazy,
-    listwatch::{Backoff, KubeSource, Reflector},
+    pipeline::{Backoff, KubeSource, Reflector},
 };
 use informant_apiserver::{ApiServer, CutAfter, CutEnding, Fault, Load, On};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use informant::listwatch::{Activity, ScriptedList, ScriptedSource, ScriptedWatch};
+use informant::{
+    factory::Activity,
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
+};
 use tokio::time::Instant;
 
 use crate::support::reflector::{

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use informant::{
-    listwatch::{
-        Activity, ListRequest, ListStream, ListWatch, Reflector, ScriptedList, ScriptedSource, ScriptedWatch,
-        SourceError, WatchRequest, WatchStream,
-    },
-    queue::DeltaFifo,
+    error::SourceError,
+    factory::Activity,
+    pipeline::{DeltaFifo, ListRequest, ListStream, ListWatch, Reflector, WatchRequest, WatchStream},
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 
 use crate::support::reflector::{

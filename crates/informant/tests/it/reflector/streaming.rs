@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use informant::listwatch::{
-    ListWatchError, Reflector, ReflectorBuilder, ScriptedList, ScriptedSource, ScriptedWatch, ServerHealth, SourceError,
+use informant::{
+    error::{ListWatchError, SourceError},
+    factory::ServerHealth,
+    pipeline::{Reflector, ReflectorBuilder},
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;

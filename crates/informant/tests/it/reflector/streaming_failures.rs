@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use informant::listwatch::{ScriptedSource, ScriptedWatch, SourceError};
+use informant::{
+    error::SourceError,
+    testing::{ScriptedSource, ScriptedWatch},
+};
 
 use crate::support::reflector::{
     connection_lost, connection_refused, item, list, open_watch, run_without_jitter, sleep_seconds, status_error,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use informant::listwatch::{ScriptedSource, ScriptedWatch};
+use informant::testing::{ScriptedSource, ScriptedWatch};
 
 use crate::support::{
     Logs,
@@ -78,7 +78,7 @@ async fn a_list_for_another_reason_replaces_the_list_that_an_unknown_event_type_
     source.on_watch(ScriptedWatch::new().bytes(renamed("11")).stays_open());
     source.on_list(list("11", &[("a", 11)]));
     let expires = ScriptedWatch::new().bytes(renamed("12")).wait(Duration::from_secs(1));
-    source.on_watch(expires.breaks(informant::listwatch::SourceError::expired()));
+    source.on_watch(expires.breaks(informant::error::SourceError::expired()));
     source.on_list(list("12", &[("a", 12)]));
     source.on_watch(open_watch());
     let running = run_without_jitter(&source);

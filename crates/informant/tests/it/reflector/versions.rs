@@ -3,9 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use informant::{
-    Key,
-    listwatch::{Item, Reflector, ScriptedList, ScriptedSource, ScriptedWatch, SourceError},
-    object::Identity,
+    Identity, Key,
+    error::SourceError,
+    pipeline::{Item, Reflector},
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;

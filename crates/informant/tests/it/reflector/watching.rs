@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use informant::{
     Cached,
-    listwatch::{Backoff, Reflector, ScriptedSource, ScriptedWatch, SourceError},
+    error::SourceError,
+    pipeline::{Backoff, Reflector},
+    testing::{ScriptedSource, ScriptedWatch},
 };
 use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use informant::{Key, SharedInformerFactory, object::Identity};
+use informant::{Identity, Key, SharedInformerFactory};
 use informant_apiserver::{ApiServer, Listening};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::{

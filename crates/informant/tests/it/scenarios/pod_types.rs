@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use informant::{Lazy, object::OfKind, projection};
+use informant::{Lazy, OfKind, projection};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Resource, ResourceExt};
 use serde::Deserialize;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use informant::{Cached, Event, Key, Origin, informer::InformerState, store::Lister};
+use informant::{Cached, Event, Key, Lister, Origin, factory::InformerState};
 use tokio::time::timeout;
 
 use super::{

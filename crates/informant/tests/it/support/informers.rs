@@ -10,10 +10,10 @@ use std::{
 };
 
 use informant::{
-    EventHandler, Key, Registration, SharedInformer,
-    informer::{InformerBuilder, InformerState},
-    listwatch::{Item, ScriptedSource, ScriptedWatch},
-    object::Identity,
+    EventHandler, Identity, InformerBuilder, Key, Registration, SharedInformer,
+    factory::InformerState,
+    pipeline::Item,
+    testing::{ScriptedSource, ScriptedWatch},
 };
 use tokio::runtime::Runtime;
 

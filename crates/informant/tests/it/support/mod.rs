@@ -14,11 +14,9 @@ use std::{
 };
 
 use informant::{
-    Cached, Deleted, Key, Uid,
-    delta::{Delta, Deltas, Relist},
-    object::{DecodeError, Identity, OfKind, RawObject},
-    queue::{KnownObjects, ObjectChanges},
-    store::Indexer,
+    Cached, Deleted, Identity, Key, OfKind, RawObject, Uid,
+    error::DecodeError,
+    pipeline::{Delta, Deltas, Indexer, KnownObjects, ObjectChanges, Relist},
 };
 use tracing::Dispatch;
 

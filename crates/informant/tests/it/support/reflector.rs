@@ -7,14 +7,13 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use informant::{
-    Cached, Key,
-    delta::{Change, Delta, Relist},
-    listwatch::{
-        Backoff, Destination, Item, Reflector, ReflectorBuilder, ReflectorHandle, ScriptedList, ScriptedSource,
-        ScriptedWatch, SourceError,
+    Cached, Identity, Key,
+    error::SourceError,
+    pipeline::{
+        Backoff, Change, Delta, DeltaFifo, Destination, Item, KnownObjects, Reflector, ReflectorBuilder,
+        ReflectorHandle, Relist,
     },
-    object::Identity,
-    queue::{DeltaFifo, KnownObjects},
+    testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
 use informant_apiserver::{ApiServer, LoggedRequest, Verb};
 use kube::core::Status;

@@ -3,24 +3,25 @@
 use std::collections::BTreeMap;
 
 /// The types and helpers that every module may import. They import nothing but each other.
-const SHARED: [&str; 11] =
-    ["delta", "event", "index", "key", "known", "metrics", "object", "panics", "random", "slots", "version"];
+const SHARED: [&str; 10] =
+    ["delta", "event", "key", "known", "metrics", "object", "panics", "random", "slots", "version"];
 
 /// What the other modules may import besides [`SHARED`]: a stage nothing, a module that joins stages only what is listed.
-const MAY_IMPORT: [(&str, &[&str]); 9] = [
+const MAY_IMPORT: [(&str, &[&str]); 10] = [
     ("listwatch", &[]),
     ("queue", &[]),
     ("store", &[]),
+    ("index", &["store"]),
     ("subscribers", &[]),
     ("process_loop", &["listwatch", "queue"]),
     ("informer", &["listwatch", "queue", "store", "subscribers"]),
     ("view", &["listwatch", "store", "subscribers", "informer"]),
-    ("factory", &["listwatch", "store", "informer", "view"]),
+    ("factory", &["listwatch", "store", "subscribers", "informer", "view"]),
     ("kube_runtime", &["informer", "subscribers", "view"]),
 ];
 
 /// Modules that name parts of all others: the root, the errors, and pages and lists of names.
-const NAMES_ALL: [&str; 4] = ["", "error", "guide", "prelude"];
+const NAMES_ALL: [&str; 6] = ["", "error", "guide", "pipeline", "prelude", "testing"];
 
 /// The words and signs of a source text, without comments and without the content of literals.
 fn tokens(mut text: &str) -> Vec<&str> {

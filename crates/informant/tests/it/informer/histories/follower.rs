@@ -6,9 +6,7 @@ use std::{
     time::Duration,
 };
 
-use informant::{
-    Cached, Deleted, Event, EventHandler, EventStream, Origin, Registration, SharedInformer, informer::Subscribe,
-};
+use informant::{Cached, Deleted, Event, EventHandler, EventStream, Origin, Registration, SharedInformer, Subscribe};
 use tokio::task::JoinHandle;
 
 use super::{

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, atomic, atomic::AtomicUsize},
 };
 
-use informant::{Cached, Deleted, Event, Key, Origin, store::Lister};
+use informant::{Cached, Deleted, Event, Key, Lister, Origin};
 
 use super::world::World;
 use crate::reflector::soak::Texted;

@@ -9,7 +9,7 @@ use std::{
 
 use informant::{
     Key, ResourceVersion, SharedInformer,
-    listwatch::{Backoff, KubeSource},
+    pipeline::{Backoff, KubeSource},
 };
 use informant_apiserver::{ApiServer, Backup};
 use k8s_openapi::api::core::v1::ConfigMap;
