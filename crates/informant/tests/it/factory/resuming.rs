@@ -16,7 +16,7 @@ use informant::{
     },
 };
 use informant_apiserver::{ApiServer, CutAfter, CutEnding, Fault, On};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
@@ -565,4 +565,38 @@ async fn after_an_outage_no_kind_waits_for_the_end_of_the_list_of_another() {
         assert_eq!(synced, [slow != "configmaps", slow != "secrets"]);
         factory.stop().await.unwrap();
     }
+}
+
+/// P1: the server is silent, and is then restored and passes the old version before the watches break; no request fails but the question of one informer.
+#[tokio::test(start_paused = true)]
+async fn a_restore_while_the_server_is_silent_is_noticed_by_all_informers_when_their_watches_break() {
+    let server = ApiServer::new();
+    server.inject(On::watch(), Fault::NoBookmarks);
+    let kinds = ["configmaps", "secrets", "serviceaccounts"];
+    let put =
+        |kind, name: &str| drop(server.put(kind, json!({"metadata": {"namespace": "shop", "name": name}})).unwrap());
+    kinds.iter().for_each(|kind| put(kind, "a"));
+    let backup = server.backup();
+    kinds.iter().for_each(|kind| put(kind, "lost"));
+    // No list has the newest item, so there is no event to ask for.
+    put("services", "x");
+    let factory = SharedInformerFactory::builder(client(&server)).without_streaming().on_error(|_| {}).build();
+    let (configs, secrets) = (factory.informer::<ConfigMap>(), factory.informer::<Secret>());
+    let accounts = factory.informer::<ServiceAccount>();
+    factory.start();
+    factory.synced().await.unwrap();
+    for kind in kinds {
+        server.wait_for_watches(kind, 1).await;
+    }
+
+    let silent = server.inject(On::list(), Fault::Hang);
+    sleep_seconds(45.0).await;
+    server.restore(&backup);
+    ["y0", "y1", "y2", "y3", "y4", "y5"].iter().for_each(|name| put("services", name));
+    server.remove_fault(silent);
+    server.cut_all_watches();
+    sleep_seconds(120.0).await;
+
+    assert_eq!([keys(&configs), keys(&secrets), keys(&accounts)], [["shop/a"]; 3]);
+    factory.stop().await.unwrap();
 }
