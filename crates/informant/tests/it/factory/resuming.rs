@@ -600,3 +600,54 @@ async fn a_restore_while_the_server_is_silent_is_noticed_by_all_informers_when_t
     assert_eq!([keys(&configs), keys(&secrets), keys(&accounts)], [["shop/a"]; 3]);
     factory.stop().await.unwrap();
 }
+
+/// P8: the other kind that is asked whether the server works is not the same kind in another namespace.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_hangs_in_several_namespaces_does_not_make_others_list_again() {
+    let server = ApiServer::new();
+    let reports = Arc::<Mutex<Vec<String>>>::default();
+    let reported = Arc::clone(&reports);
+    let on_error = move |error: &ListWatchError| reported.lock().push(error.to_string());
+    let factory = SharedInformerFactory::builder(client(&server)).without_streaming().on_error(on_error).build();
+    let (configs, pods) = (factory.informer::<ConfigMap>(), factory.informer::<Pod>());
+    let namespaced = |namespace| factory.request::<Secret>().in_namespace(namespace).informer().unwrap();
+    let secrets: Vec<_> = ["n0", "n1", "n2"].into_iter().map(namespaced).collect();
+    factory.start();
+    factory.synced().await.unwrap();
+    server.wait_for_watches("secrets", 3).await;
+
+    server.inject(On::any().of("secrets"), Fault::Hang);
+    server.cut_watches("secrets");
+    sleep_seconds(60.0).await;
+    let problems: Vec<_> = factory.problems().iter().map(ToString::to_string).collect();
+    sleep_seconds(3600.0).await;
+
+    assert_eq!((configs.status().source.lists, pods.status().source.lists), (1, 1));
+    assert!(reports.lock().iter().all(|report| report.contains("secrets")), "{:?}", reports.lock());
+    assert!(problems.iter().all(|problem| problem.ends_with("; it answers other requests")), "{problems:?}");
+    drop(secrets);
+    factory.stop().await.unwrap();
+}
+
+/// P8: the same behind a server that takes almost two seconds for a lookup.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_hangs_does_not_make_others_list_again_if_the_server_is_slow() {
+    let server = ApiServer::new();
+    let factory = SharedInformerFactory::builder(client(&server)).without_streaming().on_error(|_| {}).build();
+    let (configs, secrets) = (factory.informer::<ConfigMap>(), factory.informer::<Secret>());
+    factory.start();
+    factory.synced().await.unwrap();
+    server.wait_for_watches("secrets", 1).await;
+
+    server.inject(On::list().of("configmaps"), Fault::Delay(Duration::from_millis(1800)));
+    server.inject(On::any().of("secrets"), Fault::Hang);
+    server.cut_watches("secrets");
+    sleep_seconds(16.0).await;
+    let problems: Vec<_> = factory.problems().iter().map(ToString::to_string).collect();
+    sleep_seconds(3600.0).await;
+
+    assert_eq!(configs.status().source.lists, 1, "{problems:?}");
+    assert!(problems.iter().all(|problem| problem.ends_with("; it answers other requests")), "{problems:?}");
+    drop(secrets);
+    factory.stop().await.unwrap();
+}
