@@ -22,7 +22,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::support::{
-    reflector::sleep_seconds,
+    reflector::{full_lists, sleep_seconds},
     servers::{Probe, client, config, keys, wait_until},
 };
 
@@ -567,6 +567,26 @@ async fn after_an_outage_no_kind_waits_for_the_end_of_the_list_of_another() {
     }
 }
 
+/// P10: a list whose response begins and then breaks has not ended the outage.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_breaks_in_the_middle_is_repeated_less_and_less_often() {
+    let server = ApiServer::new();
+    server.put("secrets", config("shop/a")).unwrap();
+    let body = Fault::Cut { after: CutAfter::Bytes(20), ending: CutEnding::Reset };
+    server.inject(On::list().of("secrets"), body);
+    let factory = SharedInformerFactory::builder(client(&server)).without_streaming().on_error(|_| {}).build();
+    let _secrets = factory.informer::<Secret>();
+    factory.start();
+    sleep_seconds(600.0).await;
+    server.clear_requests();
+    sleep_seconds(600.0).await;
+
+    let lists = full_lists(&server, "secrets");
+
+    assert!(lists <= 100, "{lists} in ten minutes");
+    factory.stop().await.unwrap();
+}
+
 /// P1: the server is silent, and is then restored and passes the old version before the watches break; no request fails but the question of one informer.
 #[tokio::test(start_paused = true)]
 async fn a_restore_while_the_server_is_silent_is_noticed_by_all_informers_when_their_watches_break() {
@@ -649,5 +669,41 @@ async fn a_kind_that_hangs_does_not_make_others_list_again_if_the_server_is_slow
     assert_eq!(configs.status().source.lists, 1, "{problems:?}");
     assert!(problems.iter().all(|problem| problem.ends_with("; it answers other requests")), "{problems:?}");
     drop(secrets);
+    factory.stop().await.unwrap();
+}
+
+/// P10: the informer that retries for all of its storage passes the role on when it watches again.
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_watches_again_without_an_answer_about_the_history_does_not_keep_others_waiting() {
+    let server = ApiServer::new();
+    let backoff = crate::support::servers::backoff_without_jitter();
+    let factory = SharedInformerFactory::builder(client(&server))
+        .without_streaming()
+        .on_error(|_| {})
+        .configure::<ConfigMap>(move |builder| builder.reflector(|reflector| reflector.backoff(backoff)))
+        .configure::<Secret>(move |builder| builder.reflector(|reflector| reflector.backoff(backoff)))
+        .build();
+    let (configs, secrets) = (factory.informer::<ConfigMap>(), factory.informer::<Secret>());
+    factory.start();
+    factory.synced().await.unwrap();
+    server.wait_for_watches("configmaps", 1).await;
+    server.wait_for_watches("secrets", 1).await;
+    sleep_seconds(2.0).await;
+    server.inject(On::list().of("configmaps"), Fault::status(400));
+    server.inject(On::watch().of("configmaps").times(2), Fault::status(503));
+    server.cut_watches("configmaps");
+    sleep_seconds(20.0).await;
+    assert_eq!(server.open_watches("configmaps"), 1);
+
+    let refusal = server.inject(On::any().of("secrets"), Fault::status(503));
+    server.cut_watches("secrets");
+    sleep_seconds(30.0).await;
+    server.put("secrets", json!({"metadata": {"namespace": "shop", "name": "a"}})).unwrap();
+    server.remove_fault(refusal);
+    let begun = Instant::now();
+    wait_until(|| !secrets.lister().is_empty()).await;
+
+    assert!(begun.elapsed() <= Duration::from_secs(5), "{:?}", begun.elapsed());
+    drop(configs);
     factory.stop().await.unwrap();
 }
