@@ -68,14 +68,23 @@ impl Gate {
     /// Notes that a request failed, of the reflector that has this role. Returns how long the gate has been closed.
     pub(crate) fn close(self: &Arc<Self>, now: Instant, prober: &mut Option<Prober>) -> Duration {
         // A reflector waits at one gate at a time.
-        prober.take_if(|prober| !Arc::ptr_eq(&prober.gate, self));
+        prober.take_if(|prober| !prober.is_at(self));
         self.state.lock().close(now, prober.is_some())
     }
 
     /// Notes that a request succeeded.
     pub(crate) fn open(self: &Arc<Self>, now: Instant, prober: &mut Option<Prober>) {
-        let was_closed = self.state.lock().open(now);
-        prober.take_if(|prober| Arc::ptr_eq(&prober.gate, self));
+        self.open_after(Some(now), prober);
+    }
+
+    /// Notes that the response to a request began. The others can retry, but the response may still break, so it does not count as a success.
+    pub(crate) fn open_for_others(self: &Arc<Self>, prober: &mut Option<Prober>) {
+        self.open_after(None, prober);
+    }
+
+    fn open_after(self: &Arc<Self>, success: Option<Instant>, prober: &mut Option<Prober>) {
+        let was_closed = self.state.lock().open(success);
+        prober.take_if(|prober| prober.is_at(self));
         if was_closed {
             self.changed.notify_waiters();
         }
@@ -123,10 +132,10 @@ impl GateState {
         now - *self.closed_since.get_or_insert(now)
     }
 
-    /// Returns true if the gate was closed.
-    fn open(&mut self, now: Instant) -> bool {
+    /// Returns true if the gate was closed. `success` is when a request succeeded; `None` if its response has only begun.
+    fn open(&mut self, success: Option<Instant>) -> bool {
         let had_failed_several = std::mem::take(&mut self.has_failed_several);
-        self.last_success = Some(now);
+        self.last_success = success.or(self.last_success);
         let was_closed = self.closed_since.take().is_some();
         if was_closed {
             self.had_failed_several = had_failed_several;
@@ -149,6 +158,13 @@ impl GateState {
             }
             (Some(_), false) => Role::Wait,
         }
+    }
+}
+
+impl Prober {
+    /// Returns true if it retries at this gate.
+    pub(crate) fn is_at(&self, gate: &Arc<Gate>) -> bool {
+        Arc::ptr_eq(&self.gate, gate)
     }
 }
 
@@ -271,7 +287,7 @@ mod tests {
         assert_eq!(state.role(false), Role::Probe);
         assert!(!state.is_open_for_others_since(at(1)));
 
-        state.open(at(2));
+        state.open(Some(at(2)));
         state.close(at(3), true);
         assert!(state.is_open_for_others_since(at(1)));
         state.close(at(4), false);

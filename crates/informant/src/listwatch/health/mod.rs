@@ -124,10 +124,13 @@ impl ServerHealth {
         sources.push(Arc::downgrade(source));
     }
 
-    /// Returns a source of another reflector; any of them.
+    /// Returns a source of another reflector; any of them, but one of another kind if there is one.
     pub(crate) fn another_source(&self, than: &Arc<dyn DynSource>) -> Option<Arc<dyn DynSource>> {
         let sources: Vec<_> = self.shared.sources.lock().iter().filter_map(Weak::upgrade).collect();
-        fastrand::choice(sources.into_iter().filter(|other| !Arc::ptr_eq(other, than)).collect::<Vec<_>>())
+        let others = sources.into_iter().filter(|other| !Arc::ptr_eq(other, than));
+        let kind = than.types();
+        let (same_kind, other_kinds): (Vec<_>, Vec<_>) = others.partition(|other| other.types() == kind);
+        fastrand::choice(if other_kinds.is_empty() { same_kind } else { other_kinds })
     }
 
     /// Notes that a watch received a byte, or that the server answered a question.

@@ -66,7 +66,7 @@ impl Requests {
     ) -> Result<ListMetadata, SourceError> {
         let silent = |_| SourceError::Silent { after: IDLE_TIMEOUT };
         let mut pieces = self.list(request).await?;
-        retry.note_acceptance();
+        retry.note_begun_list();
         let reporter = &self.shared.reporter;
         let mut cutter = ListCutter::with_limit(self.size_limit);
         let (mut end, mut has_body) = (None, false);

@@ -110,7 +110,7 @@ impl Reflector {
         let permit = self.begin_list(Activity::Streaming { objects: 0 }).await;
         let asked_at = Instant::now();
         let mut reader = self.requests.watch(asked.clone(), true).await?;
-        self.retry.note_acceptance();
+        self.retry.note_begun_list();
         let mut received = ReceivedStream::default();
         let (decoder, reporter) = (&mut self.intake.decoder, &*self.shared.reporter);
         let version = self.streaming.read_list(&mut reader, decoder, &mut received, reporter).await;
@@ -180,6 +180,7 @@ impl Reflector {
         let version = self.intake.resume.watch_version();
         let reader = opened.take();
         self.history.check(&mut self.intake, &mut self.requests, &mut self.retry).await?;
+        self.retry.note_checked_watch();
         if self.intake.resume.watch_version() != version {
             return Ok(Input::Earlier);
         }

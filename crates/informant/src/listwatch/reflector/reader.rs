@@ -99,8 +99,10 @@ impl EventReader {
             let finished = std::mem::take(&mut self.lines).finish();
             return Poll::Ready(finished.map(|()| false).map_err(SourceError::from));
         };
+        let piece = piece?;
+        // The error that ends a watch is no sign of life of its server.
         self.last_byte_at = Instant::now();
-        match piece? {
+        match piece {
             WatchPiece::Body(bytes) => self.lines.push(bytes),
             WatchPiece::Event(event) => self.event = Some(event),
         }

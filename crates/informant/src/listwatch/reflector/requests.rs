@@ -179,15 +179,15 @@ impl Requests {
     }
 }
 
-/// Asks the source for its version, and notes for all reflectors of the client whether the server works. If the source does not answer within half of
-/// the time, or fails, another reflector's source is asked as well: perhaps only this kind hangs or fails. Returns the answer of this source.
+/// Asks the source for its version, and notes for all reflectors of the client whether the server works. If the source does not answer within a fifth
+/// of the time, or fails, another reflector's source is asked as well: perhaps only this kind hangs or fails. Returns the answer of this source.
 pub(super) async fn ask_server(shared: &Shared, within: Duration) -> Result<Option<ResourceVersion>, SourceError> {
     let Shared { source, health, .. } = shared;
     let asked = pin!(ask_within(&**source, within));
     let asked_another = pin!(async {
-        sleep(within / 2).await;
+        sleep(within / 5).await;
         match health.another_source(source) {
-            Some(another) => shows_working_server(&ask_within(&*another, within / 2).await),
+            Some(another) => shows_working_server(&ask_within(&*another, within * 4 / 5).await),
             None => false,
         }
     });

@@ -53,8 +53,14 @@ impl Retry {
         self.contact.note_answer(now);
     }
 
+    /// Notes that the response to a list began. Others need not wait for its end. It may still break, so nothing changes for this reflector.
+    pub(super) fn note_begun_list(&mut self) {
+        self.shared.health.reach().open_for_others(&mut self.prober);
+        self.shared.health.acceptance().open_for_others(&mut self.prober);
+    }
+
     /// Notes that the server accepted a request. Returns the time.
-    pub(super) fn note_acceptance(&mut self) -> Instant {
+    fn note_acceptance(&mut self) -> Instant {
         let now = Instant::now();
         self.note_answer(now);
         self.shared.health.acceptance().open(now, &mut self.prober);
@@ -64,6 +70,14 @@ impl Retry {
     /// Notes that the storage answered.
     pub(super) fn note_storage(&mut self, now: Instant) {
         self.shared.storage.gate.open(now, &mut self.prober);
+    }
+
+    /// Notes that an open watch can be read. If this reflector retries for all of the storage, its own request works again, also if the storage did not
+    /// answer the check of the history: another reflector had asked, or the server refuses lookups.
+    pub(super) fn note_checked_watch(&mut self) {
+        if self.prober.as_ref().is_some_and(|prober| prober.is_at(&self.shared.storage.gate)) {
+            self.note_storage(Instant::now());
+        }
     }
 
     /// Notes that a watch was opened. That does not show that the storage works: a server can open a watch from its cache.
@@ -110,8 +124,9 @@ impl Retry {
         let until = match because.retry_rule() {
             RetryRule::Unreachable => {
                 let gate = Arc::clone(health.reach());
-                let outage = gate.close(now, &mut self.prober);
                 let since = self.contact.unreachable_since().unwrap_or(now);
+                // A list that breaks each time has opened the gate for others, but not ended this reflector's outage.
+                let outage = gate.close(now, &mut self.prober).max(now - since);
                 let retries_soon = self.contact.may_retry_soon(gate.is_open_for_others_since(since));
                 return self.wait_at(&gate, retries_soon.then_some((outage, SHORT_OUTAGE)), because).await;
             }

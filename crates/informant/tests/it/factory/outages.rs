@@ -232,6 +232,25 @@ async fn all_caches_equal_the_server_within_five_seconds_after_a_minute_of_refus
     }
 }
 
+/// A server that cannot look up objects by name does not prove its history, but its watches work again.
+#[tokio::test(start_paused = true)]
+async fn all_caches_equal_the_server_within_five_seconds_after_refusals_if_lookups_are_refused_as_well() {
+    for code in [400, 403] {
+        let client = Client::new().await;
+        client.server.inject(On::list(), Fault::status(code));
+        let refusal = client.server.inject(On::watch(), Fault::status(503));
+        client.server.cut_all_watches();
+        sleep_seconds(40.0).await;
+        client.change();
+        client.server.remove_fault(refusal);
+
+        let took = client.caught_up().await;
+
+        assert!(took <= 5 * SECOND, "{took:?}: {code}");
+        client.stop().await;
+    }
+}
+
 /// A list is requested at most once a minute while watches are refused.
 #[tokio::test(start_paused = true)]
 async fn while_only_watches_are_forbidden_each_informer_lists_once_a_minute() {

@@ -16,13 +16,13 @@ use informant::{
     },
 };
 use informant_apiserver::{ApiServer, CutAfter, CutEnding, Fault, On};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::support::{
-    reflector::sleep_seconds,
+    reflector::{full_lists, sleep_seconds},
     servers::{Probe, client, config, keys, wait_until},
 };
 
@@ -565,4 +565,145 @@ async fn after_an_outage_no_kind_waits_for_the_end_of_the_list_of_another() {
         assert_eq!(synced, [slow != "configmaps", slow != "secrets"]);
         factory.stop().await.unwrap();
     }
+}
+
+/// P10: a list whose response begins and then breaks has not ended the outage.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_breaks_in_the_middle_is_repeated_less_and_less_often() {
+    let server = ApiServer::new();
+    server.put("secrets", config("shop/a")).unwrap();
+    let body = Fault::Cut { after: CutAfter::Bytes(20), ending: CutEnding::Reset };
+    server.inject(On::list().of("secrets"), body);
+    let factory = SharedInformerFactory::builder(client(&server)).without_streaming().on_error(|_| {}).build();
+    let _secrets = factory.informer::<Secret>();
+    factory.start();
+    sleep_seconds(600.0).await;
+    server.clear_requests();
+    sleep_seconds(600.0).await;
+
+    let lists = full_lists(&server, "secrets");
+
+    assert!(lists <= 100, "{lists} in ten minutes");
+    factory.stop().await.unwrap();
+}
+
+/// P1: the server is silent, and is then restored and passes the old version before the watches break; no request fails but the question of one informer.
+#[tokio::test(start_paused = true)]
+async fn a_restore_while_the_server_is_silent_is_noticed_by_all_informers_when_their_watches_break() {
+    let server = ApiServer::new();
+    server.inject(On::watch(), Fault::NoBookmarks);
+    let kinds = ["configmaps", "secrets", "serviceaccounts"];
+    let put =
+        |kind, name: &str| drop(server.put(kind, json!({"metadata": {"namespace": "shop", "name": name}})).unwrap());
+    kinds.iter().for_each(|kind| put(kind, "a"));
+    let backup = server.backup();
+    kinds.iter().for_each(|kind| put(kind, "lost"));
+    // No list has the newest item, so there is no event to ask for.
+    put("services", "x");
+    let factory = SharedInformerFactory::builder(client(&server)).without_streaming().on_error(|_| {}).build();
+    let (configs, secrets) = (factory.informer::<ConfigMap>(), factory.informer::<Secret>());
+    let accounts = factory.informer::<ServiceAccount>();
+    factory.start();
+    factory.synced().await.unwrap();
+    for kind in kinds {
+        server.wait_for_watches(kind, 1).await;
+    }
+
+    let silent = server.inject(On::list(), Fault::Hang);
+    sleep_seconds(45.0).await;
+    server.restore(&backup);
+    ["y0", "y1", "y2", "y3", "y4", "y5"].iter().for_each(|name| put("services", name));
+    server.remove_fault(silent);
+    server.cut_all_watches();
+    sleep_seconds(120.0).await;
+
+    assert_eq!([keys(&configs), keys(&secrets), keys(&accounts)], [["shop/a"]; 3]);
+    factory.stop().await.unwrap();
+}
+
+/// P8: the other kind that is asked whether the server works is not the same kind in another namespace.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_hangs_in_several_namespaces_does_not_make_others_list_again() {
+    let server = ApiServer::new();
+    let reports = Arc::<Mutex<Vec<String>>>::default();
+    let reported = Arc::clone(&reports);
+    let on_error = move |error: &ListWatchError| reported.lock().push(error.to_string());
+    let factory = SharedInformerFactory::builder(client(&server)).without_streaming().on_error(on_error).build();
+    let (configs, pods) = (factory.informer::<ConfigMap>(), factory.informer::<Pod>());
+    let namespaced = |namespace| factory.request::<Secret>().in_namespace(namespace).informer().unwrap();
+    let secrets: Vec<_> = ["n0", "n1", "n2"].into_iter().map(namespaced).collect();
+    factory.start();
+    factory.synced().await.unwrap();
+    server.wait_for_watches("secrets", 3).await;
+
+    server.inject(On::any().of("secrets"), Fault::Hang);
+    server.cut_watches("secrets");
+    sleep_seconds(60.0).await;
+    let problems: Vec<_> = factory.problems().iter().map(ToString::to_string).collect();
+    sleep_seconds(3600.0).await;
+
+    assert_eq!((configs.status().source.lists, pods.status().source.lists), (1, 1));
+    assert!(reports.lock().iter().all(|report| report.contains("secrets")), "{:?}", reports.lock());
+    assert!(problems.iter().all(|problem| problem.ends_with("; it answers other requests")), "{problems:?}");
+    drop(secrets);
+    factory.stop().await.unwrap();
+}
+
+/// P8: the same behind a server that takes almost two seconds for a lookup.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_hangs_does_not_make_others_list_again_if_the_server_is_slow() {
+    let server = ApiServer::new();
+    let factory = SharedInformerFactory::builder(client(&server)).without_streaming().on_error(|_| {}).build();
+    let (configs, secrets) = (factory.informer::<ConfigMap>(), factory.informer::<Secret>());
+    factory.start();
+    factory.synced().await.unwrap();
+    server.wait_for_watches("secrets", 1).await;
+
+    server.inject(On::list().of("configmaps"), Fault::Delay(Duration::from_millis(1800)));
+    server.inject(On::any().of("secrets"), Fault::Hang);
+    server.cut_watches("secrets");
+    sleep_seconds(16.0).await;
+    let problems: Vec<_> = factory.problems().iter().map(ToString::to_string).collect();
+    sleep_seconds(3600.0).await;
+
+    assert_eq!(configs.status().source.lists, 1, "{problems:?}");
+    assert!(problems.iter().all(|problem| problem.ends_with("; it answers other requests")), "{problems:?}");
+    drop(secrets);
+    factory.stop().await.unwrap();
+}
+
+/// P10: the informer that retries for all of its storage passes the role on when it watches again.
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_watches_again_without_an_answer_about_the_history_does_not_keep_others_waiting() {
+    let server = ApiServer::new();
+    let backoff = crate::support::servers::backoff_without_jitter();
+    let factory = SharedInformerFactory::builder(client(&server))
+        .without_streaming()
+        .on_error(|_| {})
+        .configure::<ConfigMap>(move |builder| builder.reflector(|reflector| reflector.backoff(backoff)))
+        .configure::<Secret>(move |builder| builder.reflector(|reflector| reflector.backoff(backoff)))
+        .build();
+    let (configs, secrets) = (factory.informer::<ConfigMap>(), factory.informer::<Secret>());
+    factory.start();
+    factory.synced().await.unwrap();
+    server.wait_for_watches("configmaps", 1).await;
+    server.wait_for_watches("secrets", 1).await;
+    sleep_seconds(2.0).await;
+    server.inject(On::list().of("configmaps"), Fault::status(400));
+    server.inject(On::watch().of("configmaps").times(2), Fault::status(503));
+    server.cut_watches("configmaps");
+    sleep_seconds(20.0).await;
+    assert_eq!(server.open_watches("configmaps"), 1);
+
+    let refusal = server.inject(On::any().of("secrets"), Fault::status(503));
+    server.cut_watches("secrets");
+    sleep_seconds(30.0).await;
+    server.put("secrets", json!({"metadata": {"namespace": "shop", "name": "a"}})).unwrap();
+    server.remove_fault(refusal);
+    let begun = Instant::now();
+    wait_until(|| !secrets.lister().is_empty()).await;
+
+    assert!(begun.elapsed() <= Duration::from_secs(5), "{:?}", begun.elapsed());
+    drop(configs);
+    factory.stop().await.unwrap();
 }
