@@ -23,7 +23,12 @@ use crate::{
     listwatch::{
         SourceError,
         health::covers,
-        rules::{anchors::Anchors, error_class::ErrorClass, outage::Outage, resume::Resume},
+        rules::{
+            anchors::{Anchor, Anchors},
+            error_class::ErrorClass,
+            outage::Outage,
+            resume::Resume,
+        },
         witness::{HistoryAnswer, Verdict, Witness},
     },
     object::Scanner,
@@ -124,10 +129,14 @@ impl HistoryCheck {
     /// Offers the newest event to the other reflectors of the storage, because a watch or list ended.
     pub(super) fn offer_witness(&mut self, anchors: &Anchors) {
         let newest = anchors.newest().filter(|_| anchors.are_complete()).cloned();
+        // While servers may have different histories, one of them may mix them: then its newest events are right, and older ones are not.
+        let first = anchors.first().filter(|_| self.shared.health.is_suspicious(Instant::now()));
+        let is_newest = |first: &&Anchor| newest.as_ref().is_some_and(|newest| newest.identity == first.identity);
+        let second = first.filter(|first| !is_newest(first)).or(anchors.second()).cloned();
         self.witness = newest.map(|newest| {
             Arc::new(Witness {
                 newest,
-                second: anchors.second().cloned(),
+                second,
                 source: Arc::clone(&self.shared.source),
                 scanner: Arc::clone(&self.scanner),
                 history: self.changes,

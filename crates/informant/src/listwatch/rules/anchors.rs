@@ -1,7 +1,7 @@
 //! Selects the events that identify the history of a server.
 //!
 //! - **In:** the identity of each event and of the newest items of each list.
-//! - **Out:** the two events that the server is asked about after an outage.
+//! - **Out:** the events that the server is asked about after an outage.
 //! - **Knows nothing of:** how the server is asked, and when.
 
 use std::cmp::Ordering;
@@ -30,6 +30,8 @@ pub(crate) struct Anchors {
     newest: Option<Anchor>,
     /// The newest write of another object.
     second: Option<Anchor>,
+    /// The first write after the list. If one server mixes a lost history with the new one, another server has the newest events, but not this one.
+    first: Option<Anchor>,
     /// The version of the list, if the anchors are items of a list; `None` once an event was observed.
     listed_at: Option<ResourceVersion>,
 }
@@ -41,6 +43,10 @@ impl Anchors {
 
     pub(crate) fn second(&self) -> Option<&Anchor> {
         self.second.as_ref()
+    }
+
+    pub(crate) fn first(&self) -> Option<&Anchor> {
+        self.first.as_ref()
     }
 
     /// Creates anchors for a list of this version, without items.
@@ -74,8 +80,11 @@ impl Anchors {
         if let Some(before) = self.newest.take_if(|before| is_other(before)) {
             self.second = Some(before);
         }
-        self.newest = Some(Anchor { identity, is_deleted, digest });
-        self.listed_at = None;
+        let newest = Anchor { identity, is_deleted, digest };
+        if self.first.is_none() && !is_deleted {
+            self.first = Some(newest.clone());
+        }
+        (self.newest, self.listed_at) = (Some(newest), None);
     }
 
     /// Stores an item of a list if it is one of the two newest. Skips items whose versions are not numbers.
@@ -155,6 +164,7 @@ mod tests {
             observe(&mut anchors, name, version, is_deleted);
             assert_eq!(shown(&anchors), expected(newest, second), "{name}@{version}");
         }
+        assert_eq!(anchors.first().unwrap().identity, identity("a", "1"));
     }
 
     #[test]
