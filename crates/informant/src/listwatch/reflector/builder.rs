@@ -90,6 +90,14 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
         self
     }
 
+    /// Makes the first list show everything that was written before it was requested: the server reads its storage, which costs it more.
+    /// Default: an ordinary first list (not a streamed one) may come from a server's cache that lags behind. Later lists are never
+    /// older than what the informer has received.
+    pub fn consistent_first_list(mut self) -> Self {
+        self.settings.begins_with_newest = true;
+        self
+    }
+
     /// Sets the largest accepted object, in bytes of JSON. A larger one is read to its end without being kept, and quarantined. Objects that
     /// the source has decoded have no size. Default: 64 MiB.
     pub fn size_limit(mut self, bytes: usize) -> Self {

@@ -20,6 +20,8 @@ pub(crate) struct Resume {
     reached: Option<ResourceVersion>,
     /// True if the server could not serve `observed`. Until a list succeeds, the newest state is requested instead.
     is_unavailable: bool,
+    /// True if the first list asks for the newest state, and not for any state that the server has in its cache.
+    begins_with_newest: bool,
     /// The configured page size, if there is one.
     page_size: Option<u32>,
     /// True if the server paged the first list, whose version was "0". A server with a watch cache does not do that. This one
@@ -61,8 +63,8 @@ const ANY: &str = "0";
 const PAGE: u32 = 500;
 
 impl Resume {
-    pub(crate) fn new(page_size: Option<u32>) -> Self {
-        Self { page_size, ..Self::default() }
+    pub(crate) fn new(page_size: Option<u32>, begins_with_newest: bool) -> Self {
+        Self { page_size, begins_with_newest, ..Self::default() }
     }
 
     /// Returns the request for the first page of the next list. It asks for the newest version that the server has shown: a cache of the server
@@ -71,6 +73,7 @@ impl Resume {
         let version = match &self.observed {
             Some(_) | None if self.is_unavailable => ResourceVersion::default(),
             Some(_) => self.newest(),
+            None if self.begins_with_newest => ResourceVersion::default(),
             None => ANY.into(),
         };
         let names_version = !version.is_empty() && version.as_str() != ANY;
@@ -104,7 +107,7 @@ impl Resume {
 
     /// Returns true if the next list asks for the newest state, and not for a version.
     pub(crate) fn asks_for_newest(&self) -> bool {
-        self.is_unavailable || self.observed.as_ref().is_some_and(ResourceVersion::is_empty)
+        self.is_unavailable || self.observed.as_ref().map_or(self.begins_with_newest, ResourceVersion::is_empty)
     }
 
     /// Notes the failure of a list or streamed list. If the server cannot serve the requested version, because it is too old or too new, or served
@@ -278,6 +281,15 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_consistent_first_list_asks_for_the_newest_state_and_the_next_list_for_the_observed_version() {
+        let mut resume = Resume::new(None, true);
+        assert_eq!((resume.list_request().to_string().as_str(), resume.asks_for_newest()), ("L(\"\", 500)", true));
+
+        resume.note_accepted_list(&version(""), &version("10"), true);
+        assert_eq!((resume.list_request().to_string().as_str(), resume.asks_for_newest()), ("L(10, no limit)", false));
+    }
+
     /// RE-09, RE-10, HC-23
     #[test]
     fn pages_are_requested_if_the_server_paged_the_first_list_or_a_page_size_is_set() {
@@ -285,7 +297,7 @@ mod tests {
         resume.note_accepted_list(&version("0"), &version("10"), true);
         assert_eq!(resume.list_request().to_string(), "L(10, 500)");
 
-        let mut resume = Resume::new(Some(20));
+        let mut resume = Resume::new(Some(20), false);
         assert_eq!(resume.list_request().to_string(), "L(0, 20)");
         resume.note_accepted_list(&version("0"), &version("10"), false);
         assert_eq!(resume.list_request().to_string(), "L(10, 20)");

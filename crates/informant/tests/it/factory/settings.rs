@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use informant::{FieldPath, Lazy, SharedInformer, SharedInformerFactory, pipeline::KubeSource};
+use informant::{
+    FieldPath, Lazy, SharedInformer, SharedInformerFactory,
+    pipeline::{KubeSource, ReflectorBuilder},
+};
 use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::core::DynamicObject;
@@ -14,6 +17,20 @@ use serde_json::json;
 use crate::support::servers::{
     Leaks, Logs, Probe, SECOND, backoff_without_jitter, client, server, stop_factory, widget, widget_resource, widgets,
 };
+
+#[tokio::test(start_paused = true)]
+async fn a_consistent_first_list_asks_for_the_newest_state() {
+    let server = server(&["shop/a"]);
+    let factory = SharedInformerFactory::builder(client(&server)).without_streaming();
+    let factory =
+        factory.configure::<ConfigMap>(|maps| maps.reflector(ReflectorBuilder::consistent_first_list)).build();
+    factory.informer::<ConfigMap>();
+    factory.start();
+    factory.synced().await.unwrap();
+    server.wait_for_watches("configmaps", 1).await;
+    assert_eq!(server.requests_for("configmaps"), [r#"L("", 500)"#, "W(3)"]);
+    factory.stop().await.unwrap();
+}
 
 /// SI-18
 #[tokio::test(start_paused = true)]
