@@ -576,16 +576,29 @@ async fn the_audit_after_a_history_change_is_repeated_if_it_has_no_result() {
     world.stop().await;
 }
 
-/// The first page takes five seconds to arrive; twenty objects are deleted meanwhile. A ghost is in the cache.
+/// The first page of an audit takes five seconds to arrive; all objects are deleted meanwhile.
 #[derive(Default)]
 struct Busy {
+    objects: u64,
+    /// The version of the objects in the audit's list; in the cache, it is 3.
+    audited_version: u64,
+    /// Whether the cache has an object that the server does not have.
+    has_ghost: bool,
     audited: Arc<Notify>,
+}
+
+impl Busy {
+    fn item(n: u64, version: u64) -> Item<u32> {
+        Item::new(Identity::new(&*format!("d{n}"), &*format!("u-{n}"), version), 1)
+    }
 }
 
 impl ListWatch<u32> for Busy {
     async fn list(&self, request: ListRequest) -> Result<ListStream<u32>, SourceError> {
-        let ghost = (!request.needs_only_metadata).then(|| Item::new(Identity::new("ghost", "u-ghost", 3), 1));
-        let items = (0..20).map(|n| Item::new(Identity::new(&*format!("d{n}"), &*format!("u-{n}"), 3), 1)).chain(ghost);
+        let version = if request.needs_only_metadata { self.audited_version } else { 3 };
+        let ghost = self.has_ghost && !request.needs_only_metadata;
+        let ghost = ghost.then(|| Item::new(Identity::new("ghost", "u-ghost", 3), 1));
+        let items = (0..self.objects).map(|n| Self::item(n, version)).chain(ghost);
         let page = ListPiece::page("10", items.collect::<Vec<_>>());
         if !request.needs_only_metadata {
             return Ok(page);
@@ -599,13 +612,11 @@ impl ListWatch<u32> for Busy {
     }
 
     async fn watch(&self, _: WatchRequest) -> Result<WatchStream<u32>, SourceError> {
-        let audited = Arc::clone(&self.audited);
+        let (audited, objects) = (Arc::clone(&self.audited), self.objects);
         let deletes = async move {
             audited.notified().await;
-            futures_util::stream::iter((0..20u64).map(|n| {
-                let item = Item::new(Identity::new(&*format!("d{n}"), &*format!("u-{n}"), 11 + n), 1);
-                Ok(WatchPiece::Event(SourceEvent::Deleted(item)))
-            }))
+            let deletes = (0..objects).map(|n| SourceEvent::Deleted(Self::item(n, 11 + n)));
+            futures_util::stream::iter(deletes.map(|event| Ok(WatchPiece::Event(event))))
         };
         Ok(futures_util::stream::once(deletes).flatten().chain(futures_util::stream::pending()).boxed())
     }
@@ -618,7 +629,8 @@ impl ListWatch<u32> for Busy {
 #[tokio::test(start_paused = true)]
 async fn deletes_while_the_first_page_arrives_do_not_use_up_the_lookups() {
     let leaks = Leaks::watch();
-    let goods = SharedInformer::of_decoded_objects(Busy::default()).audit_every(HOUR).on_error(|_| {}).build();
+    let source = Busy { objects: 20, audited_version: 3, has_ghost: true, ..Busy::default() };
+    let goods = SharedInformer::of_decoded_objects(source).audit_every(HOUR).on_error(|_| {}).build();
     goods.start();
     goods.synced().await.unwrap();
     while goods.status().audits == 0 {
@@ -732,49 +744,11 @@ async fn a_failed_lookup_does_not_discard_what_other_lookups_confirmed() {
     leaks.stop(&goods).await;
 }
 
-/// Ten objects are updated before the audit's list, and deleted while the page arrives.
-#[derive(Default)]
-struct TenDeletes {
-    audited: Arc<Notify>,
-}
-
-impl ListWatch<u32> for TenDeletes {
-    async fn list(&self, request: ListRequest) -> Result<ListStream<u32>, SourceError> {
-        let version = if request.needs_only_metadata { 9 } else { 3 };
-        let item = |n| Item::new(Identity::new(&*format!("d{n}"), &*format!("u-{n}"), version), 1);
-        let page = ListPiece::page("10", (0..10).map(item).collect::<Vec<_>>());
-        if !request.needs_only_metadata {
-            return Ok(page);
-        }
-        self.audited.notify_one();
-        let arrives = async move {
-            sleep_seconds(5.0).await;
-            page
-        };
-        Ok(futures_util::stream::once(arrives).flatten().boxed())
-    }
-
-    async fn watch(&self, _: WatchRequest) -> Result<WatchStream<u32>, SourceError> {
-        let audited = Arc::clone(&self.audited);
-        let deletes = async move {
-            audited.notified().await;
-            futures_util::stream::iter((0..10u64).map(|n| {
-                let item = Item::new(Identity::new(&*format!("d{n}"), &*format!("u-{n}"), 11 + n), 1);
-                Ok(WatchPiece::Event(SourceEvent::Deleted(item)))
-            }))
-        };
-        Ok(futures_util::stream::once(deletes).flatten().chain(futures_util::stream::pending()).boxed())
-    }
-
-    async fn look_up(&self, _: LookupRequest) -> Result<Option<LookupAnswer<u32>>, SourceError> {
-        Ok(Some(LookupAnswer { version: "30".into(), object: None }))
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn an_audit_whose_ten_suspects_are_all_cleared_has_a_result() {
     let leaks = Leaks::watch();
-    let goods = SharedInformer::of_decoded_objects(TenDeletes::default()).audit_every(HOUR).on_error(|_| {}).build();
+    let source = Busy { objects: 10, audited_version: 9, ..Busy::default() };
+    let goods = SharedInformer::of_decoded_objects(source).audit_every(HOUR).on_error(|_| {}).build();
     goods.start();
     goods.synced().await.unwrap();
     sleep_seconds(2.0 * 3600.0).await;
