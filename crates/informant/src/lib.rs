@@ -281,7 +281,7 @@
 //! ```
 //!
 //! An object that cannot be decoded is [quarantined](SharedInformer::quarantined) and does not affect others. [`status`](SharedInformer::status) shows the
-//! state of an informer and of its handlers, [`metrics`] go to the recorder of the `metrics` crate that your program installs, and logs are `tracing` events. All errors of the
+//! state of an informer and of its handlers, [`metrics`] go to the recorder of the `metrics` crate that your program installs, and logs are `tracing` events that name the informer, in a span or a field. All errors of the
 //! crate convert into [`Error`]; its [`report()`](Error::report) prints an error with its causes and what to do about it.
 //!
 //! # Testing
@@ -367,7 +367,7 @@ mod view;
 pub use error::{Error, Result};
 pub use event::{Deleted, Event, Origin};
 pub use factory::SharedInformerFactory;
-pub use informer::{InformerBuilder, SharedInformer, Subscribe};
+pub use informer::{HasCallbacks, InformerBuilder, SharedInformer, Subscribe};
 pub use key::Key;
 pub use kube;
 pub use listwatch::Quarantined;

@@ -11,4 +11,6 @@ mod handle; // the part that users hold
 mod pipeline; // the part that runs; begin with its `apply_loop`
 
 pub(crate) use self::handle::{AnyInformer, AnyInformerBuilder, settled, stop, synced};
-pub use self::handle::{InformerBuilder, InformerState, InformerStatus, Problem, SharedInformer, Subscribe};
+pub use self::handle::{
+    HasCallbacks, InformerBuilder, InformerState, InformerStatus, Problem, SharedInformer, Subscribe,
+};

@@ -151,6 +151,7 @@ impl<K: DeserializeOwned + Serialize> Lazy<K> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<K: Object> Object for Lazy<K> {
     fn decode(raw: &RawObject<'_>) -> Result<Self, DecodeError> {
         Ok(Self {

@@ -72,6 +72,12 @@ pub(crate) use walk::Walk;
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an object type",
+    label = "cannot hold Kubernetes objects",
+    note = "for a struct of your own, write `informant::projection!(YourStruct of Pod);`, with its kind in place of `Pod`",
+    note = "a `kube::Resource` is an object type if it is also `Clone`, `DeserializeOwned`, `Send` and `Sync`"
+)]
 pub trait Object: Send + Sync + Sized + 'static {
     /// Makes the object from its JSON.
     ///
@@ -89,6 +95,7 @@ pub trait Object: Send + Sync + Sized + 'static {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<K> Object for K
 where
     K: kube::Resource + Clone + DeserializeOwned + Send + Sync + 'static,

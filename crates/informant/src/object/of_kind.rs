@@ -9,11 +9,26 @@ use super::{Lazy, Object};
 /// Every `kube::Resource` that deserializes and can be cloned has it: the types of `k8s-openapi`, your own with `kube`'s `CustomResource`, and
 /// projections with `#[derive(Resource)]` and `#[resource(inherit = Pod)]`. So does [`Lazy`] of each of them. For a projection
 /// without metadata, which is smaller, [`projection!`](crate::projection) implements it.
+///
+/// The compiler's message for any other type names these ways:
+///
+/// ```compile_fail,E0277
+/// # fn of_factory(factory: informant::SharedInformerFactory) {
+/// factory.informer::<kube::core::DynamicObject>();
+/// # }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "the kind of `{Self}` is not known at compile time",
+    label = "names no kind",
+    note = "for a struct of your own, write `informant::projection!(YourStruct of Pod);`, with its kind in place of `Pod`",
+    note = "for a kind that is known only at run time, call `dynamic`, `request_dynamic` or `discover` of the factory"
+)]
 pub trait OfKind: Object {
     /// The kind.
     type Kind: kube::Resource<DynamicType = (), Scope: 'static>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<K> OfKind for K
 where
     K: kube::Resource<DynamicType = (), Scope: 'static> + Clone + DeserializeOwned + Send + Sync + 'static,
@@ -21,6 +36,7 @@ where
     type Kind = K;
 }
 
+#[diagnostic::do_not_recommend]
 impl<O: OfKind> OfKind for Lazy<O> {
     type Kind = O::Kind;
 }

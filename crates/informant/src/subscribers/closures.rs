@@ -26,16 +26,6 @@ pub(crate) type OnResync = Box<dyn FnMut(&Cached<Erased>) -> Option<EventFuture>
 pub(crate) type OnSynced = Box<dyn FnMut() -> Option<EventFuture> + Send>;
 
 impl Closures {
-    pub(crate) fn is_empty(&self) -> bool {
-        let Self { on_add, on_update, on_delete, on_resync, on_synced, on_event } = self;
-        on_add.is_none()
-            && on_update.is_none()
-            && on_delete.is_none()
-            && on_resync.is_none()
-            && on_synced.is_none()
-            && on_event.is_none()
-    }
-
     pub(crate) fn into_handler(mut self) -> AnyHandler {
         Box::new(move |event| self.call(event))
     }

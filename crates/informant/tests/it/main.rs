@@ -1,6 +1,7 @@
 //! Tests through the public interface, one file for each subject. They are one program: linking is the slow part.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod compile_errors;
 mod concurrency;
 mod decode_errors;
 mod decoding;

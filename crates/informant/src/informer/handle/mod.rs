@@ -26,5 +26,5 @@ pub use self::{
     builder::InformerBuilder,
     shared::{InformerState, SharedInformer},
     status::{InformerStatus, Problem},
-    subscribe::Subscribe,
+    subscribe::{HasCallbacks, Subscribe},
 };

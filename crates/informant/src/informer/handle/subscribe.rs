@@ -7,7 +7,6 @@
 use std::{fmt, marker::PhantomData, panic::Location, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
-use tracing::warn;
 
 use super::{
     AnyInformer,
@@ -24,7 +23,7 @@ use crate::{
 
 /// A handler or stream that is about to be registered with an informer, or with all members of a view; from
 /// [`SharedInformer::subscribe`](super::SharedInformer::subscribe) and [`View::subscribe`](crate::View::subscribe). `A` is the address of an object in the
-/// view.
+/// view; `C` is [`HasCallbacks`] once there is a callback.
 ///
 /// There are three ways to finish it:
 ///
@@ -160,7 +159,23 @@ use crate::{
 /// is never called. There is no order between the events of different members. If one member refuses the handler, it is registered with
 /// no member.
 #[must_use = "nothing is registered yet: call `register`, `handler`, `blocking_handler` or `stream`"]
-pub struct Subscribe<'a, O, A = Key> {
+pub struct Subscribe<'a, O, A = Key, C = ()> {
+    subscribe: AnySubscribe<'a>,
+    types: PhantomData<fn(A, O, C) -> O>,
+}
+
+/// Marks a [`Subscribe`] that has callbacks. Only [`register`](Subscribe::register) and
+/// [`register_blocking`](Subscribe::register_blocking) finish it: a stream or another handler would not call them.
+///
+/// ```compile_fail,E0599
+/// # fn of_informer(pods: informant::SharedInformer<k8s_openapi::api::core::v1::Pod>) {
+/// let _ = pods.subscribe().on_delete(|_| ()).stream();
+/// # }
+/// ```
+pub enum HasCallbacks {}
+
+/// A `Subscribe` without its types.
+struct AnySubscribe<'a> {
     members: Members<'a>,
     name: Option<Arc<str>>,
     filter: Option<Filter>,
@@ -169,13 +184,12 @@ pub struct Subscribe<'a, O, A = Key> {
     closures: Closures,
     /// The call of `subscribe`.
     made_at: &'static Location<'static>,
-    types: PhantomData<fn(A, O) -> O>,
 }
 
 impl<'a, O: 'static, A> Subscribe<'a, O, A> {
     #[track_caller]
     pub(crate) fn new(name: &'a Arc<str>, informers: Vec<&'a AnyInformer>) -> Self {
-        Self {
+        let subscribe = AnySubscribe {
             members: Members { name, informers },
             name: None,
             filter: None,
@@ -183,14 +197,47 @@ impl<'a, O: 'static, A> Subscribe<'a, O, A> {
             policy: BufferPolicy::Unbounded,
             closures: Closures::default(),
             made_at: Location::caller(),
-            types: PhantomData,
-        }
+        };
+        Self { subscribe, types: PhantomData }
     }
 
+    /// Registers a handler in place of callbacks. A task (for a view, one for each member) calls it, so it must not block.
+    ///
+    /// # Errors
+    ///
+    /// As for [`register`](Subscribe::register).
+    pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, RequestError> {
+        let name = handler.name();
+        self.subscribe.add_handler(erase_handler(handler), name, WorkerKind::Task)
+    }
+
+    /// Registers a handler in place of callbacks. A thread of its own calls it, so it may block. In a view, each member has a thread for
+    /// it, and the threads take turns.
+    ///
+    /// # Errors
+    ///
+    /// As for [`register`](Self::register).
+    pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, RequestError> {
+        let name = handler.name();
+        self.subscribe.add_handler(erase_handler(handler), name, WorkerKind::Thread)
+    }
+
+    /// Registers a stream in place of callbacks; it returns the events one by one.
+    ///
+    /// # Errors
+    ///
+    /// As for [`register`](Self::register).
+    pub fn stream(self) -> Result<EventStream<O>, RequestError> {
+        let (members, options) = self.subscribe.into_parts("stream".into());
+        members.add_stream(options).map(EventStream::new)
+    }
+}
+
+impl<'a, O: 'static, A, C> Subscribe<'a, O, A, C> {
     /// Sets the name in logs, errors and metrics. Default: the handler's [own name](EventHandler::name); for callbacks the place in the
     /// code that called `subscribe`; for streams "stream".
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.name = Some(name.into());
+        self.subscribe.name = Some(name.into());
         self
     }
 
@@ -204,7 +251,7 @@ impl<'a, O: 'static, A> Subscribe<'a, O, A> {
     ///
     /// For this, the keys of the objects that passed are kept, which takes 29 to 57 bytes for each of them.
     pub fn filter(mut self, passes: impl Fn(&Cached<O>) -> bool + Send + Sync + 'static) -> Self {
-        self.filter = Some(Arc::new(move |object: &Cached<Erased>| passes(object.typed_ref())));
+        self.subscribe.filter = Some(Arc::new(move |object: &Cached<Erased>| passes(object.typed_ref())));
         self
     }
 
@@ -222,7 +269,7 @@ impl<'a, O: 'static, A> Subscribe<'a, O, A> {
     /// its period, and changes never wait behind several resyncs. A `Resynced` event that [`coalesce_above`](Self::coalesce_above) has merged
     /// into a change of the same object no longer counts as waiting.
     pub fn resync_every(mut self, period: Duration) -> Self {
-        self.resync = Some(period);
+        self.subscribe.resync = Some(period);
         self
     }
 
@@ -230,101 +277,130 @@ impl<'a, O: 'static, A> Subscribe<'a, O, A> {
     /// the states in between; at most two events of each object wait, and up to 64 more that the handler is about to receive. Default: no
     /// limit, every event is delivered.
     pub fn coalesce_above(mut self, events: usize) -> Self {
-        self.policy = BufferPolicy::Coalesce { above: events };
+        self.subscribe.policy = BufferPolicy::Coalesce { above: events };
         self
     }
 
     /// Calls `callback` with each object that is added, and whether the object is part of the initial list.
-    pub fn on_add(mut self, mut callback: impl FnMut(&Cached<O>, Origin) + Send + 'static) -> Self {
-        self.closures.on_add = Some(Box::new(move |object, origin| {
+    pub fn on_add(
+        mut self,
+        mut callback: impl FnMut(&Cached<O>, Origin) + Send + 'static,
+    ) -> Subscribe<'a, O, A, HasCallbacks> {
+        self.subscribe.closures.on_add = Some(Box::new(move |object, origin| {
             callback(object.typed_ref(), origin);
             None
         }));
-        self
+        self.with_callbacks()
     }
 
     /// As [`on_add`](Self::on_add), and awaits the future that `callback` returns; see [async callbacks](#async-callbacks).
-    pub fn on_add_async<F>(mut self, mut callback: impl FnMut(Cached<O>, Origin) -> F + Send + 'static) -> Self
+    pub fn on_add_async<F>(
+        mut self,
+        mut callback: impl FnMut(Cached<O>, Origin) -> F + Send + 'static,
+    ) -> Subscribe<'a, O, A, HasCallbacks>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.closures.on_add =
+        self.subscribe.closures.on_add =
             Some(Box::new(move |object, origin| Some(callback(object.clone().typed(), origin).boxed())));
-        self
+        self.with_callbacks()
     }
 
     /// Calls `callback` with the old and the new state of each object that changes.
-    pub fn on_update(mut self, mut callback: impl FnMut(&Cached<O>, &Cached<O>) + Send + 'static) -> Self {
-        self.closures.on_update = Some(Box::new(move |old, new| {
+    pub fn on_update(
+        mut self,
+        mut callback: impl FnMut(&Cached<O>, &Cached<O>) + Send + 'static,
+    ) -> Subscribe<'a, O, A, HasCallbacks> {
+        self.subscribe.closures.on_update = Some(Box::new(move |old, new| {
             callback(old.typed_ref(), new.typed_ref());
             None
         }));
-        self
+        self.with_callbacks()
     }
 
     /// As [`on_update`](Self::on_update), and awaits the future that `callback` returns; see [async callbacks](#async-callbacks).
-    pub fn on_update_async<F>(mut self, mut callback: impl FnMut(Cached<O>, Cached<O>) -> F + Send + 'static) -> Self
+    pub fn on_update_async<F>(
+        mut self,
+        mut callback: impl FnMut(Cached<O>, Cached<O>) -> F + Send + 'static,
+    ) -> Subscribe<'a, O, A, HasCallbacks>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.closures.on_update =
+        self.subscribe.closures.on_update =
             Some(Box::new(move |old, new| Some(callback(old.clone().typed(), new.clone().typed()).boxed())));
-        self
+        self.with_callbacks()
     }
 
     /// Calls `callback` with each object that is deleted.
-    pub fn on_delete(mut self, mut callback: impl FnMut(&Deleted<O>) + Send + 'static) -> Self {
-        self.closures.on_delete = Some(Box::new(move |deleted| {
+    pub fn on_delete(
+        mut self,
+        mut callback: impl FnMut(&Deleted<O>) + Send + 'static,
+    ) -> Subscribe<'a, O, A, HasCallbacks> {
+        self.subscribe.closures.on_delete = Some(Box::new(move |deleted| {
             callback(&deleted.clone().typed());
             None
         }));
-        self
+        self.with_callbacks()
     }
 
     /// As [`on_delete`](Self::on_delete), and awaits the future that `callback` returns; see [async callbacks](#async-callbacks).
-    pub fn on_delete_async<F>(mut self, mut callback: impl FnMut(Deleted<O>) -> F + Send + 'static) -> Self
+    pub fn on_delete_async<F>(
+        mut self,
+        mut callback: impl FnMut(Deleted<O>) -> F + Send + 'static,
+    ) -> Subscribe<'a, O, A, HasCallbacks>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.closures.on_delete = Some(Box::new(move |deleted| Some(callback(deleted.clone().typed()).boxed())));
-        self
+        self.subscribe.closures.on_delete =
+            Some(Box::new(move |deleted| Some(callback(deleted.clone().typed()).boxed())));
+        self.with_callbacks()
     }
 
     /// Calls `callback` with each object that a resync replays. Default: calls the callback for updates with the object as old and
     /// new state.
-    pub fn on_resync(mut self, mut callback: impl FnMut(&Cached<O>) + Send + 'static) -> Self {
-        self.closures.on_resync = Some(Box::new(move |object| {
+    pub fn on_resync(
+        mut self,
+        mut callback: impl FnMut(&Cached<O>) + Send + 'static,
+    ) -> Subscribe<'a, O, A, HasCallbacks> {
+        self.subscribe.closures.on_resync = Some(Box::new(move |object| {
             callback(object.typed_ref());
             None
         }));
-        self
+        self.with_callbacks()
     }
 
     /// As [`on_resync`](Self::on_resync), and awaits the future that `callback` returns; see [async callbacks](#async-callbacks).
-    pub fn on_resync_async<F>(mut self, mut callback: impl FnMut(Cached<O>) -> F + Send + 'static) -> Self
+    pub fn on_resync_async<F>(
+        mut self,
+        mut callback: impl FnMut(Cached<O>) -> F + Send + 'static,
+    ) -> Subscribe<'a, O, A, HasCallbacks>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.closures.on_resync = Some(Box::new(move |object| Some(callback(object.clone().typed()).boxed())));
-        self
+        self.subscribe.closures.on_resync =
+            Some(Box::new(move |object| Some(callback(object.clone().typed()).boxed())));
+        self.with_callbacks()
     }
 
     /// Calls `callback` once, after the last object of the initial list.
-    pub fn on_synced(mut self, mut callback: impl FnMut() + Send + 'static) -> Self {
-        self.closures.on_synced = Some(Box::new(move || {
+    pub fn on_synced(mut self, mut callback: impl FnMut() + Send + 'static) -> Subscribe<'a, O, A, HasCallbacks> {
+        self.subscribe.closures.on_synced = Some(Box::new(move || {
             callback();
             None
         }));
-        self
+        self.with_callbacks()
     }
 
     /// As [`on_synced`](Self::on_synced), and awaits the future that `callback` returns; see [async callbacks](#async-callbacks).
-    pub fn on_synced_async<F>(mut self, mut callback: impl FnMut() -> F + Send + 'static) -> Self
+    pub fn on_synced_async<F>(
+        mut self,
+        mut callback: impl FnMut() -> F + Send + 'static,
+    ) -> Subscribe<'a, O, A, HasCallbacks>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.closures.on_synced = Some(Box::new(move || Some(callback().boxed())));
-        self
+        self.subscribe.closures.on_synced = Some(Box::new(move || Some(callback().boxed())));
+        self.with_callbacks()
     }
 
     /// Calls `callback` with each event, except those for which another callback is set. The closure owns the event.
@@ -364,12 +440,15 @@ impl<'a, O: 'static, A> Subscribe<'a, O, A> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn on_event(mut self, mut callback: impl FnMut(Event<O>) + Send + 'static) -> Self {
-        self.closures.on_event = Some(Box::new(move |event: &Event<Erased>| {
+    pub fn on_event(
+        mut self,
+        mut callback: impl FnMut(Event<O>) + Send + 'static,
+    ) -> Subscribe<'a, O, A, HasCallbacks> {
+        self.subscribe.closures.on_event = Some(Box::new(move |event: &Event<Erased>| {
             callback(event.clone().typed());
             None
         }));
-        self
+        self.with_callbacks()
     }
 
     /// As [`on_event`](Self::on_event), and awaits the future that `callback` returns.
@@ -404,13 +483,16 @@ impl<'a, O: 'static, A> Subscribe<'a, O, A> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn on_event_async<F>(mut self, mut callback: impl FnMut(Event<O>) -> F + Send + 'static) -> Self
+    pub fn on_event_async<F>(
+        mut self,
+        mut callback: impl FnMut(Event<O>) -> F + Send + 'static,
+    ) -> Subscribe<'a, O, A, HasCallbacks>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.closures.on_event =
+        self.subscribe.closures.on_event =
             Some(Box::new(move |event: &Event<Erased>| Some(callback(event.clone().typed()).boxed())));
-        self
+        self.with_callbacks()
     }
 
     /// Registers the callbacks. A task (for a view, one for each member) calls them and runs their futures, so they must not block.
@@ -418,9 +500,8 @@ impl<'a, O: 'static, A> Subscribe<'a, O, A> {
     /// # Errors
     ///
     /// If the informer or a member of the view has stopped, or if called in one of its index functions.
-    pub fn register(mut self) -> Result<Registration, RequestError> {
-        let (handler, name) = (std::mem::take(&mut self.closures).into_handler(), self.place_in_code());
-        self.add_handler(handler, name, WorkerKind::Task)
+    pub fn register(self) -> Result<Registration, RequestError> {
+        self.subscribe.register(WorkerKind::Task)
     }
 
     /// Registers the callbacks. A thread of their own (for a view, one for each member) calls them and runs their futures, so both may
@@ -429,40 +510,21 @@ impl<'a, O: 'static, A> Subscribe<'a, O, A> {
     /// # Errors
     ///
     /// As for [`register`](Self::register).
-    pub fn register_blocking(mut self) -> Result<Registration, RequestError> {
-        let (handler, name) = (std::mem::take(&mut self.closures).into_handler(), self.place_in_code());
-        self.add_handler(handler, name, WorkerKind::Thread)
+    pub fn register_blocking(self) -> Result<Registration, RequestError> {
+        self.subscribe.register(WorkerKind::Thread)
     }
 
-    /// Registers a handler in place of callbacks. A task (for a view, one for each member) calls it, so it must not block.
-    ///
-    /// # Errors
-    ///
-    /// As for [`register`](Self::register).
-    pub fn handler(self, handler: impl EventHandler<O>) -> Result<Registration, RequestError> {
-        let name = handler.name();
-        self.add_handler(erase_handler(handler), name, WorkerKind::Task)
+    fn with_callbacks(self) -> Subscribe<'a, O, A, HasCallbacks> {
+        Subscribe { subscribe: self.subscribe, types: PhantomData }
     }
+}
 
-    /// Registers a handler in place of callbacks. A thread of its own calls it, so it may block. In a view, each member has a thread for
-    /// it, and the threads take turns.
-    ///
-    /// # Errors
-    ///
-    /// As for [`register`](Self::register).
-    pub fn blocking_handler(self, handler: impl EventHandler<O>) -> Result<Registration, RequestError> {
-        let name = handler.name();
-        self.add_handler(erase_handler(handler), name, WorkerKind::Thread)
-    }
-
-    /// Registers a stream in place of callbacks; it returns the events one by one.
-    ///
-    /// # Errors
-    ///
-    /// As for [`register`](Self::register).
-    pub fn stream(self) -> Result<EventStream<O>, RequestError> {
-        let (members, options) = self.into_parts("stream".into());
-        members.add_stream(options).map(EventStream::new)
+impl<'a> AnySubscribe<'a> {
+    /// Registers the closures.
+    fn register(mut self, kind: WorkerKind) -> Result<Registration, RequestError> {
+        let handler = std::mem::take(&mut self.closures).into_handler();
+        let place_in_code = format!("handler at {}", self.made_at);
+        self.add_handler(handler, place_in_code, kind)
     }
 
     fn add_handler(
@@ -475,27 +537,16 @@ impl<'a, O: 'static, A> Subscribe<'a, O, A> {
         members.add_handler(handler, options, kind)
     }
 
-    /// The default name of callbacks.
-    fn place_in_code(&self) -> String {
-        format!("handler at {}", self.made_at)
-    }
-
     fn into_parts(self, default_name: String) -> (Members<'a>, SubscribeOptions) {
-        let Self { members, name, filter, resync, policy, closures, .. } = self;
+        let Self { members, name, filter, resync, policy, .. } = self;
         let name = name.unwrap_or_else(|| default_name.into());
-        if !closures.is_empty() {
-            warn!(
-                informer = &**members.name,
-                handler = &*name,
-                "the callbacks are never called: finish a subscription that has callbacks with `register`"
-            );
-        }
         (members, SubscribeOptions { name, filter, resync, policy })
     }
 }
 
-impl<O, A> fmt::Debug for Subscribe<'_, O, A> {
+impl<O, A, C> fmt::Debug for Subscribe<'_, O, A, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscribe").field("target", self.members.name).field("name", &self.name).finish_non_exhaustive()
+        let AnySubscribe { members, name, .. } = &self.subscribe;
+        f.debug_struct("Subscribe").field("target", members.name).field("name", name).finish_non_exhaustive()
     }
 }

@@ -8,10 +8,7 @@ use std::{
 
 use informant::{View, testing::ScriptedWatch};
 
-use crate::support::{
-    Logs,
-    informers::{Leaks, informer_with, item, source, wait_until_idle},
-};
+use crate::support::informers::{Leaks, informer_with, item, source, wait_until_idle};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -144,17 +141,6 @@ async fn on_event_receives_the_events_that_have_no_callback_of_their_own() {
 
     assert_eq!(received.lines(), [r#"other Some("a")"#, "other None", "update a", r#"other Some("a")"#]);
     informer.stop().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn callbacks_that_a_stream_or_a_handler_replaces_are_warned_of() {
-    let logs = Logs::capture();
-    let informer = informer_with(&source("10", &[], ScriptedWatch::new().stays_open()), |builder| builder);
-
-    let _stream = informer.subscribe().on_add(|_, _| {}).stream().unwrap();
-
-    let log = logs.take();
-    assert!(log.contains("the callbacks are never called") && log.contains("things"), "{log}");
 }
 
 #[tokio::test(start_paused = true)]
