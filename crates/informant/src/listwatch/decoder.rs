@@ -144,7 +144,7 @@ impl Decoder {
     }
 
     /// Ends a group of objects, which was begun at this time. Logs a warning, at most once a minute, if decoding them was slow.
-    pub(super) fn end_group(&mut self, begun: Instant, informer: &str) {
+    pub(super) fn end_group(&mut self, begun: Instant) {
         let ObjectMaker { pace, transform, .. } = &mut self.objects;
         let count = pace.objects();
         if count == 0 {
@@ -154,13 +154,12 @@ impl Decoder {
         let elapsed_ms = (now - begun).as_millis();
         match pace.end_group(now - begun, transform.is_some(), now) {
             Some(SlowStep::Decode) => warn!(
-                informer,
-                count, elapsed_ms, "decoding is slow, and changes wait for it; `Lazy` or a projection decodes less"
+                count,
+                elapsed_ms, "decoding is slow, and changes wait for it; `Lazy` or a projection decodes less"
             ),
-            Some(SlowStep::Transform) => warn!(
-                informer,
-                count, elapsed_ms, "the transform is slow, and changes wait for it; a transform must not block"
-            ),
+            Some(SlowStep::Transform) => {
+                warn!(count, elapsed_ms, "the transform is slow, and changes wait for it; a transform must not block");
+            }
             None => {}
         }
     }

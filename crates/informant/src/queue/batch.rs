@@ -159,7 +159,9 @@ impl<O> Batch<O> {
         });
         let elapsed = self.taken_at.elapsed();
         if is_slow(count, elapsed, waited) {
+            // Without a parent: an informer's task calls this in a span that names the informer, other callers without one.
             tracing::warn!(
+                parent: None,
                 informer = &*self.queue.shared.name,
                 count,
                 waiting = waited,

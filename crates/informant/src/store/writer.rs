@@ -123,7 +123,9 @@ impl Writer {
         let user_indexes = functions.iter().map(|function| &*function.name).filter(|name| *name != NAMESPACE_INDEX);
         let indexes = user_indexes.collect::<Vec<_>>().join(", ");
         if !indexes.is_empty() {
+            // Without a parent: an informer's task calls this in a span that names the informer, other callers without one.
             tracing::warn!(
+                parent: None,
                 informer = &*self.cache.resource,
                 indexes,
                 count = objects,

@@ -186,8 +186,7 @@ impl Delivery<'_> {
         let waiting = self.listener.backlog();
         if waiting > LONG_BACKLOG {
             self.last_warning = Some(Instant::now());
-            let (informer, handler, elapsed_ms) = (&*self.listener.informer, &*self.listener.name, took.as_millis());
-            warn!(informer, handler, count = calls, elapsed_ms, waiting, "the handler is slow; events pile up for it");
+            warn!(count = calls, elapsed_ms = took.as_millis(), waiting, "the handler is slow; events pile up for it");
         }
     }
 }

@@ -237,7 +237,8 @@ impl Listener {
     pub(super) fn record_panic(&self, what: &'static str, key: Option<&str>, panic: &str) {
         self.panics.fetch_add(1, Ordering::Relaxed);
         self.metrics.count_panic();
-        error!(informer = &*self.informer, handler = &*self.name, key, error = panic, "{what}");
+        // Without a parent: a worker calls this in a span with the same names, a stream in the span of its reader.
+        error!(parent: None, informer = &*self.informer, handler = &*self.name, key, error = panic, "{what}");
     }
 
     /// How many events wait.
@@ -253,7 +254,9 @@ impl Listener {
         drop(inbox);
         if let Some(waited) = waited.filter(|_| !self.is_closed()) {
             let (informer, handler, waited_ms) = (&*self.informer, &*self.name, waited.as_millis());
+            // Without a parent: the informer's task calls this in a span that names the informer.
             warn!(
+                parent: None,
                 informer,
                 handler,
                 waiting,

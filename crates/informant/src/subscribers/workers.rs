@@ -56,7 +56,7 @@ impl Worker {
         call_lock: Option<CallLock>,
     ) -> Self {
         let (name, owner) = (Arc::clone(listener.name()), listener.owner);
-        let span = tracing::info_span!("handler", informer = &*listener.informer, handler = &*name);
+        let span = tracing::error_span!("handler", informer = &*listener.informer, handler = &*name);
         let delivering = AssertUnwindSafe(as_work_of(owner, deliver(listener, handler, filter, call_lock)));
         // Panics of callbacks are caught where they are called, so only a destructor can panic here.
         let future = delivering.catch_unwind().map(|ended| {

@@ -110,7 +110,7 @@ impl Auditor {
                 Some(Ok(Outcome::Unsupported(reason))) => {
                     // An audit after a history change was not asked for.
                     if self.period.is_some() {
-                        warn!(informer = &*self.core.name, error = reason, "the informer cannot be audited");
+                        warn!(error = reason, "the informer cannot be audited");
                     }
                     return std::future::pending().await;
                 }
@@ -130,7 +130,7 @@ impl Auditor {
                     let retry_in = schedule.note_failure(now);
                     // The failure of a server that also breaks watches is reported already.
                     if self.is_watching() {
-                        warn!(informer = &*self.core.name, error = %Chain(&error), ?retry_in, "an audit failed");
+                        warn!(error = %Chain(&error), ?retry_in, "an audit failed");
                     }
                 }
             }
@@ -147,7 +147,7 @@ impl Auditor {
 
     /// Counts an audit that ended, and passes on what it found.
     fn note_end(&self, wrong_objects: usize, finding: Option<SourceError>) {
-        debug!(informer = &*self.core.name, count = wrong_objects, is_right = finding.is_none(), "audited the cache");
+        debug!(count = wrong_objects, is_right = finding.is_none(), "audited the cache");
         self.core.count_audit(wrong_objects as u64);
         // If a finding waits already, everything is about to be listed.
         finding.into_iter().for_each(|finding| drop(self.findings.try_send(finding)));
@@ -186,7 +186,7 @@ impl Auditor {
         if suspects.is_empty() {
             return Ok(Outcome::Right);
         }
-        debug!(informer = &*self.core.name, rv = %version, count = suspects.len(), "an audit has suspects");
+        debug!(rv = %version, count = suspects.len(), "an audit has suspects");
         let core = Arc::clone(&self.core);
         let has_reached = || core.version().filter(|reached| is_within(&version, reached)).map(|_| ());
         match timeout(REACHED_WITHIN, core.wait_for_cache(has_reached)).await {

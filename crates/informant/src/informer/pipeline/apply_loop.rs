@@ -21,7 +21,7 @@ const LATENESS_CHECKS: Duration = Duration::from_secs(1);
 /// Runs a reflector beside the apply loop. Both end when the future is dropped. A batch is applied without an `await`, so a
 /// batch is never applied in part.
 pub(super) async fn run(reflector: Reflector, mut applier: BatchApplier) {
-    let reflecting = pin!(reflector.run(std::future::pending()));
+    let reflecting = pin!(reflector.run_in_span());
     let applying = pin!(apply_batches(&mut applier));
     // The reflector is polled first: received changes are queued before the loop takes a batch, so batches are as large as possible.
     select(reflecting, applying).await;

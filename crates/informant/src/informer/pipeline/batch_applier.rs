@@ -75,12 +75,7 @@ impl BatchApplier {
                 // Set before handlers receive the event, because they may call `is_synced`.
                 core.set_synced();
                 processor.set_synced();
-                info!(
-                    informer = &*core.name,
-                    rv = core.version().map(tracing::field::display),
-                    count = core.lister.len(),
-                    "synced"
-                );
+                info!(rv = core.version().map(tracing::field::display), count = core.lister.len(), "synced");
             }
             // Later changes are distributed after the `Synced` event.
             let live = processor.distribute(std::mem::take(&mut outcome.live));
@@ -97,10 +92,7 @@ impl BatchApplier {
         }
         if let Some(batch) = batch {
             // An index function runs the runtime, and so polls this task while the lock is held; the batch is retried later.
-            error!(
-                informer = &*core.name,
-                "an index function runs the informer's runtime, which it must not; retrying the batch"
-            );
+            error!("an index function runs the informer's runtime, which it must not; retrying the batch");
             batch.requeue();
         }
         core.metrics.record_confirmed(core.confirmed_age());
@@ -120,6 +112,6 @@ impl BatchApplier {
             return;
         }
         let listeners = core.with_apply_lock(|state| state.processor.resync(tick, || core.lister.list()));
-        debug!(informer = &*core.name, count = listeners.unwrap_or_default(), "resync");
+        debug!(count = listeners.unwrap_or_default(), "resync");
     }
 }

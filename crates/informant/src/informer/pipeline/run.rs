@@ -66,15 +66,16 @@ impl Unstarted {
         });
         let ticks = core.check_period().and_then(Ticks::every);
         let applier = BatchApplier { core: Arc::clone(core), queue, ticks };
-        let span = tracing::info_span!("informer", informer = &*core.name);
+        // The level of errors: a filter for warnings must not hide the name of the informer.
+        let span = tracing::error_span!("informer", informer = &*core.name);
         Box::pin(run(reflector, applier, auditor, guard).instrument(span))
     }
 }
 
 async fn run(reflector: Reflector, applier: BatchApplier, auditor: Auditor, guard: TaskGuard) {
     let (core, handle) = (Arc::clone(&guard.core), reflector.handle());
-    let (informer, owner, observed) = (&*core.name, core.work_owner(), Arc::clone(&core));
-    info!(informer, "started");
+    let (owner, observed) = (core.work_owner(), Arc::clone(&core));
+    info!("started");
     // The future owns the reflector and the queue, so that dropping it ends both.
     let working = async move {
         let working = apply_loop::run(reflector, applier);
@@ -90,17 +91,17 @@ async fn run(reflector: Reflector, applier: BatchApplier, auditor: Auditor, guar
                 Ok(()) => "its queue was closed".to_owned(),
                 Err(payload) => format!("panicked: {}", panics::message(&*payload)),
             };
-            error!(informer, error = crash, "the informer stops because of an internal error");
+            error!(error = crash, "the informer stops because of an internal error");
             core.crash(&crash);
         }
     }
     // Caught, so that the stop still waits for callbacks.
     if let Err(panic) = panics::catch(|| run_as_work_of(owner, || drop(working))) {
-        error!(informer, error = panic, "the source panicked when it was dropped");
+        error!(error = panic, "the source panicked when it was dropped");
     }
     core.close();
     core.workers.ended().await;
-    info!(informer, "stopped");
+    info!("stopped");
     drop(guard);
 }
 

@@ -219,8 +219,7 @@ impl HistoryCheck {
     /// The server has everything up to this version, which covers what the reflector received: makes the next watch begin there, unless it begins
     /// earlier anyway.
     fn resume_at_latest(&self, version: &ResourceVersion, resume: &mut Resume) {
-        let informer = &*self.shared.reporter.informer;
-        debug!(informer, rv = %version, "the server has the same history; resuming the watch");
+        debug!(rv = %version, "the server has the same history; resuming the watch");
         if !covers(version, &resume.watch_version()) {
             resume.resume_from(version);
         }
@@ -242,8 +241,7 @@ impl HistoryCheck {
         if !is_unsupported && !may_be_lasting {
             return Err(error);
         }
-        let informer = &*self.shared.reporter.informer;
-        debug!(informer, error = %Chain(&error), "the history cannot be checked; resuming the watch");
+        debug!(error = %Chain(&error), "the history cannot be checked; resuming the watch");
         Ok(Verdict::Refused)
     }
 }

@@ -101,14 +101,14 @@ impl Intake {
         let history_changed = self.resume.has_history_changed();
         if history_changed {
             let reached = self.resume.newest();
-            warn!(informer = %self.reporter.informer, rv = %version, %reached, "the server's history changed; everything was listed again");
+            warn!(rv = %version, %reached, "the server's history changed; everything was listed again");
             self.reporter.update_silently(|status| status.history_changes += 1);
         }
         self.anchors = list.anchors();
         history.offer_witness(&self.anchors);
         self.resume.note_accepted_list(asked, &version, list.pages > 1);
         self.unclear_events.note_accepted_list();
-        debug!(informer = %self.reporter.informer, rv = %version, count = list.len(), "listed");
+        debug!(rv = %version, count = list.len(), "listed");
         let (relist, quarantined) = list.into_relist(history_changed);
         for object in self.quarantine.replace(quarantined, &version) {
             self.reporter.report_quarantined(&object);
@@ -122,7 +122,7 @@ impl Intake {
         if !self.resume.has_observed() {
             return;
         }
-        warn!(informer = %self.reporter.informer, "the source no longer serves this kind; its objects count as deleted");
+        warn!("the source no longer serves this kind; its objects count as deleted");
         let version = self.resume.watch_version();
         self.quarantine.replace(Entries::default(), &version);
         self.reporter.update(|status| status.is_gone = true);
@@ -170,7 +170,10 @@ impl Intake {
             DecodedEvent::Unclear(event) => {
                 let error = Chain(&event).to_string();
                 if self.unclear_events.note(event, received_at) {
-                    warn!(informer = %self.reporter.informer, error, "the watch delivered an event that may concern any object; everything is listed again, at most once a minute");
+                    warn!(
+                        error,
+                        "the watch delivered an event that may concern any object; everything is listed again, at most once a minute"
+                    );
                 }
             }
         }
@@ -218,7 +221,7 @@ impl Intake {
     ///
     /// If the version is older than the reached version.
     fn advance(&mut self, version: &ResourceVersion, progress: &mut WatchProgress) -> Result<(), SourceError> {
-        trace!(informer = %self.reporter.informer, rv = %version, "received an event");
+        trace!(rv = %version, "received an event");
         progress.events += 1;
         let order = self.resume.observe(version);
         progress.has_moved |= order == Ordering::Greater;

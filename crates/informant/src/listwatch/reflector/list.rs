@@ -95,7 +95,7 @@ impl Requests {
                 ListPiece::Item(item) => received.push(of_our_kind(decoder.decode_item(item))?),
                 ListPiece::End(metadata) => end = Some(metadata),
             }
-            decoder.end_group(begun, &reporter.informer);
+            decoder.end_group(begun);
             // A source that is always ready must not keep other tasks from running.
             consume_budget().await;
             let objects = received.len();

@@ -169,7 +169,7 @@ impl Reflector {
         let version = self.intake.resume.watch_version();
         let reporter = &self.shared.reporter;
         reporter.set(Activity::Opening);
-        debug!(informer = %reporter.informer, rv = %version, "opening a watch");
+        debug!(rv = %version, "opening a watch");
         *opened = Some(self.requests.watch(version, false).await?);
         self.retry.note_watch();
         Ok(Input::Done)
@@ -218,7 +218,7 @@ impl Reflector {
             FailureAction::Nothing => return None,
             FailureAction::Publish => {}
             FailureAction::StopStreaming => {
-                info!(informer = %self.shared.reporter.informer, "the server does not support streamed lists of this kind; using ordinary lists");
+                info!("the server does not support streamed lists of this kind; using ordinary lists");
                 self.streaming.support.iter().for_each(|support| support.note_refusal(Instant::now()));
             }
             FailureAction::DeleteObjects => self.intake.delete_all(),

@@ -26,6 +26,7 @@ mod watch; // an open watch
 use std::{fmt, pin::pin, sync::Arc};
 
 use futures_util::future::select;
+use tracing::Instrument;
 
 use self::{
     history::HistoryCheck, intake::Intake, report::Reporter, requests::Requests, retry::Retry, stream::Streaming,
@@ -102,10 +103,16 @@ impl Reflector {
     ///
     /// If the source or the destination panics.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
+        let span = tracing::error_span!("reflector", informer = &*self.shared.reporter.informer);
+        select(pin!(stop), pin!(self.run_in_span().instrument(span))).await;
+    }
+
+    /// Runs in a span of the caller that names the informer, until the future is dropped.
+    pub(crate) async fn run_in_span(self) {
         let reporter = Arc::clone(&self.shared.reporter);
         let reporting = pin!(reporter.watch_outages());
         let running = pin!(self.run_states());
-        select(pin!(stop), select(running, reporting)).await;
+        select(running, reporting).await;
     }
 }
 

@@ -159,7 +159,7 @@ impl Reporter {
     /// Shows a failure; one that is not part of an outage is reported at once.
     pub(super) fn note_failure(&self, failure: &Arc<ListWatchError>) {
         let ListWatchError { operation, source, .. } = &**failure;
-        debug!(informer = %self.informer, error = %Chain(&**failure), "a list or watch failed");
+        debug!(error = %Chain(&**failure), "a list or watch failed");
         if source.class() == ErrorClass::HistoryChanged || matches!(source, SourceError::CacheDiffers { .. }) {
             self.report(failure);
         }
@@ -175,12 +175,11 @@ impl Reporter {
 
     /// Reports a quarantined object to the user's callback, or to the log.
     pub(super) fn report_quarantined(&self, object: &Quarantined) {
-        let informer = &*self.informer;
         if let Some(callback) = &self.on_quarantine {
-            return call(informer, "on_quarantine", || callback(object));
+            return call("on_quarantine", || callback(object));
         }
         let key = object.key.as_ref().map(Key::as_str);
-        warn!(informer, key, rv = %object.version, error = %Chain(&*object.error), "quarantined an object that cannot be decoded or transformed");
+        warn!(key, rv = %object.version, error = %Chain(&*object.error), "quarantined an object that cannot be decoded or transformed");
     }
 
     /// Reports a failure at once.
@@ -191,15 +190,14 @@ impl Reporter {
 
     /// Reports a failure that is not part of an outage.
     fn log_or_call_back(&self, failure: &ListWatchError) {
-        let informer = &*self.informer;
         if let Some(callback) = &self.on_error {
-            return call(informer, "on_error", || callback(failure));
+            return call("on_error", || callback(failure));
         }
         match failure.source.class() == ErrorClass::Expired {
             true => {
-                debug!(informer, error = %Chain(failure), "the server no longer has the version; listing again");
+                debug!(error = %Chain(failure), "the server no longer has the version; listing again");
             }
-            false => warn!(informer, error = %Chain(failure), "a list or watch failed; retrying"),
+            false => warn!(error = %Chain(failure), "a list or watch failed; retrying"),
         }
     }
 
@@ -214,7 +212,6 @@ impl Reporter {
 
     /// Reports each outage, once it has lasted five seconds, each change of its cause, and its end. Before the first list, failures are reported at once.
     pub(super) async fn watch_outages(&self) -> Infallible {
-        let informer = &*self.informer;
         let mut statuses = self.status.subscribe();
         loop {
             let begin = statuses.borrow_and_update().clone();
@@ -243,7 +240,7 @@ impl Reporter {
                 continue;
             }
             let outcome = if status.lists > begin.lists { "listed again" } else { "resumed" };
-            info!(informer, duration_s = since.elapsed().as_secs(), outcome, "lists and watches succeed again");
+            info!(duration_s = since.elapsed().as_secs(), outcome, "lists and watches succeed again");
         }
     }
 }
@@ -265,8 +262,8 @@ impl FailureCause {
 }
 
 /// Runs a callback of the user. A panic is caught and logged.
-fn call(informer: &str, name: &str, callback: impl FnOnce()) {
+fn call(name: &str, callback: impl FnOnce()) {
     if let Err(panic) = panics::catch(callback) {
-        error!(informer, callback = name, error = panic, "a user's callback panicked");
+        error!(callback = name, error = panic, "a user's callback panicked");
     }
 }

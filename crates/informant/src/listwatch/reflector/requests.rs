@@ -148,7 +148,7 @@ impl Requests {
                 }
                 None => {
                     may_repeat = false;
-                    debug!(informer = %self.shared.reporter.informer, "the server answers again; repeating the request");
+                    debug!("the server answers again; repeating the request");
                 }
             }
         }

@@ -184,7 +184,7 @@ impl Retry {
     fn show_wait(&self, until: Instant, because: &Arc<ListWatchError>) {
         let reporter = &self.shared.reporter;
         let delay_ms = (until - Instant::now()).as_millis();
-        debug!(informer = %reporter.informer, delay_ms, "waiting before the next attempt");
+        debug!(delay_ms, "waiting before the next attempt");
         reporter.set(Activity::BackingOff { until, because: Arc::clone(because) });
     }
 }

@@ -72,7 +72,7 @@ impl Streaming {
                 }
                 received.has_events = true;
             }
-            decoder.end_group(decoding_since, &reporter.informer);
+            decoder.end_group(decoding_since);
             if has_new {
                 last_new = Instant::now();
             }
@@ -99,7 +99,7 @@ impl Streaming {
                         false => "the streamed list has delivered nothing yet",
                         true => "the streamed list has delivered nothing more, and does not end",
                     };
-                    warn!(informer = %reporter.informer, count = objects, quiet_s, message);
+                    warn!(count = objects, quiet_s, message);
                 }
             }
         }

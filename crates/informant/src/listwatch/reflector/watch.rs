@@ -164,7 +164,7 @@ impl<'a> OpenWatch<'a> {
         loop {
             let begun = Instant::now();
             let has_more = self.pass_on_events();
-            self.intake.decoder.end_group(begun, &self.shared.reporter.informer);
+            self.intake.decoder.end_group(begun);
             self.show_events();
             if has_more? {
                 self.unapplied = 0;

@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::TypeMeta;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use serde_json::json;
+use tracing::Level;
 
 use crate::{
     reflector::kube_source::config_maps,
@@ -181,6 +182,35 @@ async fn log_lines_of_an_informer_are_in_its_span() {
     assert_eq!(lines.len(), 3, "{log}");
     for (line, message) in lines.iter().zip(["started", "synced", "stopped"]) {
         assert!(line.contains("INFO informer{informer=\"things\"}") && line.contains(message), "{line}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_log_line_of_an_informer_and_of_its_handlers_names_it_once() {
+    for level in [Level::TRACE, Level::WARN] {
+        let logs = Logs::capture_from(level);
+        let (minute, watch) = (Duration::from_secs(60), ScriptedWatch::new().modified(item("a", 11)));
+        let watch = watch.wait(minute).bookmark("12").wait(minute).bookmark("13");
+        let source = source("10", &[("a", 1)], watch.breaks(status_error(503, "Unavailable")));
+        let informer = informer(&source);
+        let passes = |_: &Cached<()>| std::panic::resume_unwind(Box::new("oh"));
+        let mut stream = informer.subscribe().named("reader").filter(passes).stream().unwrap();
+        let updates = informer.subscribe().named("worker").on_update(|_, _| std::panic::resume_unwind(Box::new("oh")));
+        let _worker = updates.register().unwrap();
+        informer.start();
+        sleep_seconds(180.0).await;
+        stream.next().await;
+        informer.stop().await.unwrap();
+
+        let log = logs.take();
+        for line in log.lines().filter(|line| line.contains(" informant::")) {
+            assert_eq!(line.matches(r#"informer="things""#).count(), 1, "{line}\n\n{log}");
+        }
+        for message in
+            ["a list or watch failed", "a handler panicked", "an event has waited too long", "a filter panicked"]
+        {
+            assert!(log.contains(message), "{message}: {log}");
+        }
     }
 }
 

@@ -309,5 +309,6 @@ async fn without_an_on_error_callback_errors_are_logged_as_warnings_except_expec
     let lines: Vec<_> = logged.lines().collect();
     assert_eq!(lines.len(), 1, "{logged}");
     assert!(lines[0].contains("WARN") && lines[0].contains("(Forbidden, 403)"), "{logged}");
+    assert!(lines[0].contains(r#"reflector{informer="objects"}"#), "{logged}");
     task.abort();
 }

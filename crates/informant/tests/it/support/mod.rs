@@ -133,7 +133,7 @@ pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Ou
     .await
 }
 
-/// Captures the log lines of this thread until it is dropped.
+/// Captures the log lines of this thread, of level INFO and above, until it is dropped.
 pub(crate) struct Logs {
     lines: Arc<Mutex<Vec<u8>>>,
     _guard: tracing::subscriber::DefaultGuard,
@@ -141,6 +141,11 @@ pub(crate) struct Logs {
 
 impl Logs {
     pub(crate) fn capture() -> Self {
+        Self::capture_from(tracing::Level::INFO)
+    }
+
+    /// Captures lines of this level and above.
+    pub(crate) fn capture_from(level: tracing::Level) -> Self {
         // With one subscriber in the process, tracing caches for each log statement whether the thread that reaches it first has a
         // subscriber, and that may be the thread of another test. A second subscriber disables this cache.
         static SECOND: LazyLock<Dispatch> =
@@ -148,7 +153,8 @@ impl Logs {
         LazyLock::force(&SECOND);
         let lines = Arc::new(Mutex::new(Vec::new()));
         let writer = Writer(Arc::clone(&lines));
-        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).without_time().with_ansi(false);
+        let subscriber = tracing_subscriber::fmt().with_max_level(level).without_time().with_ansi(false);
+        let subscriber = subscriber.with_writer(move || writer.clone());
         Self { lines, _guard: tracing::subscriber::set_default(subscriber.finish()) }
     }
 
