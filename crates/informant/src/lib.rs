@@ -141,7 +141,7 @@
 //! | request | the cache holds | decoded when the object arrives |
 //! | --- | --- | --- |
 //! | `informer::<Pod>()` | `Pod` | everything |
-//! | `informer::<Lazy<Pod>>()` | compact JSON, a sixth of the memory of a `Pod` | nothing; [`get`](Lazy::get) decodes on demand |
+//! | `informer::<Lazy<Pod>>()` | compact JSON, a fifth of the memory of a `Pod` | nothing; [`get`](Lazy::get) decodes on demand |
 //! | `informer::<PodNode>()`, a [projection] of your own | the fields of your struct | those fields |
 //! | `informer::<PartialObjectMeta<Pod>>()` | metadata; the server sends nothing else | the metadata |
 //!

@@ -59,7 +59,7 @@
 //! A controller reconciles what it finds in its store, so it needs a store, and each store allocates an `Arc` of its own for each object. [`Shared`]
 //! keeps them small: each entry has a pointer to the object in the informer's cache, and the reference that kube-runtime looks it up by
 //! (name, namespace, uid and version as four strings). That is about 320 bytes for each object and controller, however large the objects
-//! are. A store of plain `Pod`s, which [`Watcher::map_objects`] can fill, has a copy of each: 28 kB for a pod of 5.8 kB JSON, and two
+//! are. A store of plain `Pod`s, which [`Watcher::map_objects`] can fill, has a copy of each: 22 kB for a pod of 5.8 kB JSON, and two
 //! deep clones for each event.
 //!
 //! Use [`Lister`](crate::Lister)s and [indexes](crate::SharedInformer::add_index) for reading in reconcilers: they are shared by all controllers.

@@ -27,8 +27,8 @@ use crate::Key;
 
 /// An object that is held as compact JSON and decoded when it is read.
 ///
-/// Most objects of a cache are never read; held this way, a pod takes a seventh of the time to receive and a sixth of the
-/// memory. [`get`](Self::get) decodes the whole object, [`peek`](Self::peek) some fields.
+/// Most objects of a cache are never read; held this way, a pod takes a fifth of the time to receive and of the memory.
+/// [`get`](Self::get) decodes the whole object, [`peek`](Self::peek) some fields.
 ///
 /// The syntax of the whole object, its kind, and the types of the metadata's fields are checked when the object is received. A field of a
 /// wrong type anywhere else makes `get` or `peek` fail.

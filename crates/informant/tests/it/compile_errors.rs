@@ -4,8 +4,8 @@
 
 use std::{env, fs, path::PathBuf, process::Command};
 
-const PROGRAM: &str = "
-    use informant::{SharedInformer, SharedInformerFactory, kube::core::{ApiResource, DynamicObject}};
+const PROGRAM: &str = r#"
+    use informant::{Cached, SharedInformer, SharedInformerFactory, kube::core::{ApiResource, DynamicObject}};
 
     struct Mine;
 
@@ -19,8 +19,12 @@ const PROGRAM: &str = "
         things.subscribe().on_synced(|| ()).stream();
     }
 
+    fn index(things: SharedInformer<DynamicObject>) {
+        things.add_index("by resource", |thing: &Cached<DynamicObject>| thing.key().name());
+    }
+
     fn main() {}
-";
+"#;
 
 /// What the compiler writes about the program, which uses the newest library beside this test.
 fn messages() -> String {
@@ -52,10 +56,11 @@ fn the_compiler_names_what_to_use_instead_of_a_type_or_call_that_does_not_fit() 
         "`informant::projection!(YourStruct of Pod);`",
         "call `dynamic`, `request_dynamic` or `discover` of the factory",
         "`Mine` is not an object type",
+        "wrap a function that returns strings borrowed from the object in `index::text` or `index::texts`",
         "no method named `stream` found for struct `Subscribe<'_, Mine, informant::Key, HasCallbacks>`",
     ];
     for text in expected {
         assert!(messages.contains(text), "no {text:?} in:\n{messages}");
     }
-    assert!(messages.contains("due to 4 previous errors") && !messages.contains("APIService"), "{messages}");
+    assert!(messages.contains("due to 5 previous errors") && !messages.contains("APIService"), "{messages}");
 }

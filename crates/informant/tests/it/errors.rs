@@ -60,3 +60,13 @@ fn error_types(path: &Path, text: &str) -> Vec<String> {
     let name = |line: String| line.split(|character: char| !character.is_alphanumeric()).nth(1).map(str::to_owned);
     public.filter_map(name).collect()
 }
+
+/// A failing `unwrap` shows which variant to match.
+#[test]
+fn the_debug_text_of_an_error_names_its_variant() {
+    let error = SourceError::expired();
+
+    let debug = format!("{error:?}");
+    assert!(debug.starts_with("Status { status: Status { "), "{debug}");
+    assert_eq!(format!("{:?}", SourceError::other(error)).split_once(' ').unwrap().0, "Other");
+}
