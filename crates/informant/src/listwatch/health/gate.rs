@@ -1,34 +1,41 @@
-//! Lets one reflector retry a request that fails for several of them.
+//! Lets the reflectors whose requests fail take turns, so that one of them at a time tries again.
 //!
 //! - **In:** the failures and successes of the reflectors' requests.
 //! - **Out:** when each reflector may retry.
 //! - **Knows nothing of:** the requests, and why they fail.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, time::Duration};
 
-use futures_util::future::{Either, select};
+use futures_util::future::select;
 use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
 };
 
-/// A gate is closed while requests fail. One reflector, the prober, retries; the others wait until a request succeeds.
+/// A gate is closed while requests fail. The reflectors that wait at it take turns: the one with the earliest time tries next. When a request
+/// succeeds, all of them try.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: Mutex<GateState>,
-    /// Notified when the gate opens, and when the prober is dropped.
+    /// Notified when the gate opens, and when another reflector may have the next turn.
     changed: Notify,
 }
+
+/// Names one of the reflectors of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReflectorId(pub(super) u64);
 
 /// The state of a gate. It has no lock and no clock: its callers lock it, and pass the time.
 #[derive(Debug, Default)]
 struct GateState {
-    /// `None` while the gate is open.
-    closed_since: Option<Instant>,
+    is_closed: bool,
     /// When a request of any reflector last succeeded.
     last_success: Option<Instant>,
-    has_prober: bool,
+    /// Who tries next, and when.
+    next_turn: Option<(ReflectorId, Instant)>,
+    /// Whose request failed last since the last success.
+    failed: Option<ReflectorId>,
     /// True if requests of several reflectors have failed since the last success.
     has_failed_several: bool,
     /// The same, when the gate last opened.
@@ -37,61 +44,58 @@ struct GateState {
 
 /// What a reflector does at a gate.
 #[derive(Debug, PartialEq, Eq)]
-enum Role {
-    /// It retries soon.
-    Probe,
-    /// It waits until the prober succeeds.
-    Wait,
-    /// The gate is open.
-    Proceed,
-}
-
-/// The role of the one reflector that retries. When it is dropped, another reflector takes the role.
-#[derive(Debug)]
-pub(crate) struct Prober {
-    gate: Arc<Gate>,
+enum Turn {
+    /// It tries at this time.
+    At(Instant),
+    /// It waits, because another reflector tries before.
+    OfAnother,
+    /// It proceeds, because the gate is open.
+    Over,
 }
 
 /// How long to wait before an attempt at a closed gate.
 pub(crate) struct RetryDelays {
-    /// The delay of the prober.
-    pub(crate) probe: Duration,
-    /// The delay of all other reflectors, if the prober does not succeed before.
-    pub(crate) other: Duration,
-    /// The delay of all other reflectors after the prober has succeeded.
+    /// The delay of the reflector that tries next.
+    pub(crate) turn: Duration,
+    /// The delay after another reflector has succeeded.
     pub(crate) after_success: Duration,
     /// The least delay, which the server asked for.
     pub(crate) least: Duration,
 }
 
+/// The turn of a reflector that waits at a gate. When it is dropped, another reflector has the next turn.
+struct HeldTurn<'a> {
+    gate: &'a Gate,
+    id: ReflectorId,
+}
+
+/// A reflector that has had no turn for this long tries all the same: many others may fail for reasons of their own.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
 impl Gate {
-    /// Notes that a request failed, of the reflector that has this role. Returns how long the gate has been closed.
-    pub(crate) fn close(self: &Arc<Self>, now: Instant, prober: &mut Option<Prober>) -> Duration {
-        // A reflector waits at one gate at a time.
-        prober.take_if(|prober| !prober.is_at(self));
-        self.state.lock().close(now, prober.is_some())
+    /// Notes that a request of this reflector failed.
+    pub(crate) fn close(&self, id: ReflectorId) {
+        self.state.lock().close(id);
     }
 
     /// Notes that a request succeeded.
-    pub(crate) fn open(self: &Arc<Self>, now: Instant, prober: &mut Option<Prober>) {
-        self.open_after(Some(now), prober);
+    pub(crate) fn open(&self, now: Instant) {
+        self.open_after(Some(now));
     }
 
-    /// Notes that the response to a request began. The others can retry, but the response may still break, so it does not count as a success.
-    pub(crate) fn open_for_others(self: &Arc<Self>, prober: &mut Option<Prober>) {
-        self.open_after(None, prober);
+    /// Notes that the response to a request began. All can retry, but the response may still break, so it does not count as a success.
+    pub(crate) fn open_without_success(&self) {
+        self.open_after(None);
     }
 
-    fn open_after(self: &Arc<Self>, success: Option<Instant>, prober: &mut Option<Prober>) {
-        let was_closed = self.state.lock().open(success);
-        prober.take_if(|prober| prober.is_at(self));
-        if was_closed {
+    fn open_after(&self, success: Option<Instant>) {
+        if self.state.lock().open(success) {
             self.changed.notify_waiters();
         }
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.state.lock().closed_since.is_none()
+        !self.state.lock().is_closed
     }
 
     /// Returns true if a request has succeeded since the time `since`, and requests of several reflectors have not failed after that.
@@ -99,44 +103,43 @@ impl Gate {
         self.state.lock().is_open_for_others_since(since)
     }
 
-    /// Waits before the next attempt: the prober waits a short time, the others wait until the prober succeeds.
+    /// Waits until it is this reflector's turn, or the gate opens.
     ///
     /// Cancel safe.
-    pub(crate) async fn wait(self: &Arc<Self>, prober: &mut Option<Prober>, waits: RetryDelays) {
-        let now = Instant::now();
-        let (deadline, earliest) = (now + waits.other.max(waits.least), now + waits.least);
-        let mut probe_at = None;
+    pub(crate) async fn wait(&self, id: ReflectorId, delays: RetryDelays) {
+        let begun = Instant::now();
+        let (earliest, latest) = (begun + delays.least, begun + delays.least.max(LONGEST_WAIT));
+        let _turn = HeldTurn { gate: self, id };
         loop {
-            let mut changed = std::pin::pin!(self.changed.notified());
+            let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
-            let role = self.state.lock().role(prober.is_some());
-            let until = match role {
-                Role::Probe => {
-                    prober.get_or_insert_with(|| Prober { gate: Arc::clone(self) });
-                    *probe_at.get_or_insert_with(|| Instant::now() + waits.probe.max(waits.least))
-                }
-                Role::Proceed => return sleep_until(earliest.max(Instant::now() + waits.after_success)).await,
-                Role::Wait => deadline,
+            let now = Instant::now();
+            let turn = self.state.lock().turn(id, earliest.max(now + delays.turn));
+            let until = match turn {
+                Turn::At(time) => time.min(latest),
+                Turn::OfAnother => latest,
+                Turn::Over => return sleep_until(earliest.max(now + delays.after_success)).await,
             };
-            match select(std::pin::pin!(sleep_until(until)), changed).await {
-                Either::Left(_) => return,
-                Either::Right(_) => {}
+            if until <= now {
+                return;
             }
+            // Looks again at the time of its turn: another reflector may have taken the turn before.
+            select(pin!(sleep_until(until)), changed).await;
         }
     }
 }
 
 impl GateState {
-    fn close(&mut self, now: Instant, is_prober: bool) -> Duration {
-        self.has_failed_several |= self.has_prober && !is_prober;
-        now - *self.closed_since.get_or_insert(now)
+    fn close(&mut self, id: ReflectorId) {
+        self.has_failed_several |= self.failed.is_some_and(|failed| failed != id);
+        (self.is_closed, self.failed) = (true, Some(id));
     }
 
     /// Returns true if the gate was closed. `success` is when a request succeeded; `None` if its response has only begun.
     fn open(&mut self, success: Option<Instant>) -> bool {
         let had_failed_several = std::mem::take(&mut self.has_failed_several);
-        self.last_success = success.or(self.last_success);
-        let was_closed = self.closed_since.take().is_some();
+        (self.failed, self.last_success) = (None, success.or(self.last_success));
+        let was_closed = std::mem::take(&mut self.is_closed);
         if was_closed {
             self.had_failed_several = had_failed_several;
         }
@@ -147,31 +150,27 @@ impl GateState {
         !self.has_failed_several && self.last_success.is_some_and(|last| last > since)
     }
 
-    fn role(&mut self, is_prober: bool) -> Role {
-        match (self.closed_since, is_prober || !self.has_prober) {
-            // Only its own requests fail, so the success of another one changes nothing for it.
-            (None, true) if is_prober && !self.had_failed_several => Role::Probe,
-            (None, _) => Role::Proceed,
-            (Some(_), true) => {
-                self.has_prober = true;
-                Role::Probe
+    /// Returns what a reflector does that could try at the time `own`.
+    fn turn(&mut self, id: ReflectorId, own: Instant) -> Turn {
+        match self.next_turn {
+            // If only its own requests fail, the success of another reflector changes nothing for it.
+            _ if !self.is_closed && self.had_failed_several => Turn::Over,
+            Some((holder, time)) if holder == id => Turn::At(time),
+            Some((_, time)) if time <= own => Turn::OfAnother,
+            Some(_) | None => {
+                self.next_turn = Some((id, own));
+                Turn::At(own)
             }
-            (Some(_), false) => Role::Wait,
         }
     }
 }
 
-impl Prober {
-    /// Returns true if it retries at this gate.
-    pub(crate) fn is_at(&self, gate: &Arc<Gate>) -> bool {
-        Arc::ptr_eq(&self.gate, gate)
-    }
-}
-
-impl Drop for Prober {
+impl Drop for HeldTurn<'_> {
     fn drop(&mut self) {
-        self.gate.state.lock().has_prober = false;
-        self.gate.changed.notify_waiters();
+        let held = self.gate.state.lock().next_turn.take_if(|(holder, _)| *holder == self.id);
+        if held.is_some() {
+            self.gate.changed.notify_waiters();
+        }
     }
 }
 
@@ -183,99 +182,113 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn waits() -> RetryDelays {
-        RetryDelays { probe: SECOND, other: 30 * SECOND, after_success: 2 * SECOND, least: Duration::ZERO }
-    }
+    const FIRST: ReflectorId = ReflectorId(1);
+    const OTHER: ReflectorId = ReflectorId(2);
 
-    fn closed(now: Instant) -> Arc<Gate> {
-        let gate = Arc::<Gate>::default();
-        gate.close(now, &mut None);
-        gate
+    fn delays(turn: u32) -> RetryDelays {
+        RetryDelays { turn: turn * SECOND, after_success: 2 * SECOND, least: Duration::ZERO }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_reflector_probes_and_the_others_follow_when_it_succeeds() {
-        let begun = Instant::now();
-        let gate = closed(begun);
-        let (mut first, mut second) = (None, None);
+    async fn one_reflector_tries_and_the_others_follow_when_it_succeeds() {
+        let (begun, gate) = (Instant::now(), Gate::default());
+        gate.close(FIRST);
+        gate.close(OTHER);
+        let mut other = Box::pin(gate.wait(OTHER, delays(10)));
 
-        gate.wait(&mut first, waits()).await;
+        gate.wait(FIRST, delays(1)).await;
         assert_eq!(begun.elapsed(), SECOND);
-        let mut other = Box::pin(gate.wait(&mut second, waits()));
         assert!(other.as_mut().now_or_never().is_none());
-        tokio::time::advance(10 * SECOND).await;
-        assert!(other.as_mut().now_or_never().is_none(), "it waits for the prober");
 
-        gate.open(Instant::now(), &mut first);
+        gate.open(Instant::now());
         other.await;
-        assert_eq!(begun.elapsed(), 13 * SECOND, "two seconds after the prober succeeded");
-        assert!(first.is_none() && second.is_none());
+        assert_eq!(begun.elapsed(), 3 * SECOND, "two seconds after the first one succeeded");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_prober_follows_another_reflector_that_succeeds_unless_only_its_own_requests_fail() {
+    async fn reflectors_whose_attempts_fail_or_hang_take_turns() {
+        let (begun, gate) = (Instant::now(), Gate::default());
+        let mut attempts = Vec::new();
+        let tries = async |id: ReflectorId, hangs: Duration, attempts: &Mutex<Vec<(u64, u64)>>| {
+            for _ in 0..3 {
+                gate.close(id);
+                gate.wait(id, delays(1)).await;
+                attempts.lock().push((begun.elapsed().as_secs(), id.0));
+                tokio::time::sleep(hangs).await;
+            }
+        };
+        let shared = Mutex::new(std::mem::take(&mut attempts));
+        tokio::join!(tries(FIRST, 20 * SECOND, &shared), tries(OTHER, SECOND / 2, &shared));
+
+        let attempts = shared.into_inner();
+        assert_eq!(attempts[..4], [(1, 1), (2, 2), (3, 2), (5, 2)], "one at a time, although the first one's hangs");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reflector_with_a_shorter_delay_tries_before_one_with_a_longer_delay() {
+        let (begun, gate) = (Instant::now(), Gate::default());
+        gate.close(FIRST);
+        let mut slow = Box::pin(gate.wait(FIRST, delays(30)));
+        assert!(slow.as_mut().now_or_never().is_none());
+        gate.close(OTHER);
+
+        gate.wait(OTHER, delays(1)).await;
+
+        assert_eq!(begun.elapsed(), SECOND);
+        slow.await;
+        assert_eq!(begun.elapsed(), 31 * SECOND, "its delay after the turn of the other one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_success_changes_nothing_for_a_reflector_if_only_its_own_requests_fail() {
         for (fails_several, seconds) in [(true, 3), (false, 20)] {
-            let begun = Instant::now();
-            let gate = closed(begun);
-            let late = || RetryDelays { probe: 20 * SECOND, ..waits() };
-            let (mut first, mut second) = (None, None);
-            let mut prober = Box::pin(gate.wait(&mut first, late()));
-            assert!(prober.as_mut().now_or_never().is_none());
+            let (begun, gate) = (Instant::now(), Gate::default());
+            gate.close(FIRST);
+            let mut first = Box::pin(gate.wait(FIRST, delays(20)));
+            assert!(first.as_mut().now_or_never().is_none());
             if fails_several {
-                gate.close(begun, &mut second);
+                gate.close(OTHER);
             }
 
             tokio::time::advance(SECOND).await;
-            gate.open(Instant::now(), &mut second);
-            gate.open(Instant::now(), &mut second);
-            prober.await;
+            gate.open(Instant::now());
+            gate.open(Instant::now());
+            first.await;
 
             assert_eq!(begun.elapsed(), seconds * SECOND, "{fails_several}");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn another_reflector_probes_when_the_first_one_is_gone() {
-        let begun = Instant::now();
-        let gate = closed(begun);
-        let (mut first, mut second) = (None, None);
-        gate.wait(&mut first, waits()).await;
-        let mut other = Box::pin(gate.wait(&mut second, waits()));
+    async fn the_turn_of_a_reflector_that_stops_waiting_passes_to_another() {
+        let (begun, gate) = (Instant::now(), Gate::default());
+        gate.close(FIRST);
+        gate.close(OTHER);
+        let mut first = Box::pin(gate.wait(FIRST, delays(5)));
+        assert!(first.as_mut().now_or_never().is_none());
+        let mut other = Box::pin(gate.wait(OTHER, delays(7)));
         assert!(other.as_mut().now_or_never().is_none());
 
         drop(first);
         other.await;
 
-        assert_eq!(begun.elapsed(), 2 * SECOND);
-        assert!(second.is_some());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn other_reflectors_try_after_their_own_delay_if_the_prober_hangs() {
-        let begun = Instant::now();
-        let gate = closed(begun);
-        let (mut first, mut second) = (None, None);
-        gate.wait(&mut first, waits()).await;
-
-        gate.wait(&mut second, waits()).await;
-
-        assert_eq!(begun.elapsed(), 31 * SECOND);
+        assert_eq!(begun.elapsed(), 7 * SECOND);
     }
 
     #[tokio::test(start_paused = true)]
     async fn no_reflector_tries_before_the_delay_that_the_server_asked_for() {
-        let begun = Instant::now();
-        let gate = closed(begun);
-        let patient = || RetryDelays { least: 10 * SECOND, ..waits() };
-        let (mut first, mut second) = (None, None);
+        let (begun, gate) = (Instant::now(), Gate::default());
+        let patient = || RetryDelays { least: 10 * SECOND, ..delays(1) };
+        gate.close(FIRST);
+        gate.close(OTHER);
 
-        gate.wait(&mut first, patient()).await;
+        gate.wait(FIRST, patient()).await;
         assert_eq!(begun.elapsed(), 10 * SECOND);
-        let mut other = Box::pin(gate.wait(&mut second, patient()));
+        let mut other = Box::pin(gate.wait(OTHER, patient()));
         assert!(other.as_mut().now_or_never().is_none());
-        gate.open(Instant::now(), &mut first);
+        gate.open(Instant::now());
         other.await;
-        assert_eq!(begun.elapsed(), 20 * SECOND, "although the prober succeeded at once");
+        assert_eq!(begun.elapsed(), 20 * SECOND, "although the first one succeeded at once");
     }
 
     #[test]
@@ -283,14 +296,13 @@ mod tests {
         let begun = Instant::now();
         let at = |seconds: u32| begun + seconds * SECOND;
         let mut state = GateState::default();
-        state.close(at(1), false);
-        assert_eq!(state.role(false), Role::Probe);
+        state.close(FIRST);
         assert!(!state.is_open_for_others_since(at(1)));
 
         state.open(Some(at(2)));
-        state.close(at(3), true);
+        state.close(FIRST);
         assert!(state.is_open_for_others_since(at(1)));
-        state.close(at(4), false);
+        state.close(OTHER);
         assert!(!state.is_open_for_others_since(at(1)), "another reflector failed after the success");
     }
 }

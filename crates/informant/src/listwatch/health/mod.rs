@@ -27,7 +27,7 @@ use tokio::{
 };
 
 pub(crate) use self::{
-    gate::{Gate, Prober, RetryDelays},
+    gate::{Gate, ReflectorId, RetryDelays},
     storage::{Storage, covers},
     streaming::StreamingSupport,
 };
@@ -35,8 +35,8 @@ use super::any_source::DynSource;
 
 /// State that the reflectors of one client share about its server. Cheap to clone; all clones share one state.
 ///
-/// - While the server cannot be reached or answers every request with an error, one reflector retries about every second. When it succeeds, the
-///   others follow within two seconds. At most four list at a time after an outage; a reflector that has waited 5 s proceeds as well.
+/// - While the server cannot be reached or answers every request with an error, the reflectors take turns: one of them retries about every second.
+///   When it succeeds, the others follow within two seconds. At most four list at a time after an outage; a reflector that has waited 5 s proceeds as well.
 /// - After an outage, one reflector checks the server's history for all kinds that the server keeps in the same storage.
 /// - When one reflector finds that the server's history changed, all of them list again.
 ///
@@ -49,12 +49,14 @@ pub struct ServerHealth {
 
 struct HealthState {
     /// Closed while requests do not reach the server.
-    reach: Arc<Gate>,
+    reach: Gate,
     /// Closed while the server refuses all requests of the client (401, 429).
-    acceptance: Arc<Gate>,
+    acceptance: Gate,
     storages: Mutex<HashMap<String, Arc<Storage>>>,
     /// Whether the lists of each kind can be streamed.
     streaming: Mutex<HashMap<TypeMeta, StreamingSupport>>,
+    /// The number of reflectors so far.
+    reflectors: AtomicU64,
     /// The sources of the client's reflectors.
     sources: Mutex<Vec<Weak<dyn DynSource>>>,
     history_changes: watch::Sender<u64>,
@@ -95,12 +97,12 @@ impl ServerHealth {
     }
 
     /// Returns the gate that is closed while requests do not reach the server.
-    pub(crate) fn reach(&self) -> &Arc<Gate> {
+    pub(crate) fn reach(&self) -> &Gate {
         &self.shared.reach
     }
 
     /// Returns the gate that is closed while the server refuses all requests of the client.
-    pub(crate) fn acceptance(&self) -> &Arc<Gate> {
+    pub(crate) fn acceptance(&self) -> &Gate {
         &self.shared.acceptance
     }
 
@@ -117,11 +119,12 @@ impl ServerHealth {
         }
     }
 
-    /// Adds the source of a reflector.
-    pub(crate) fn add_source(&self, source: &Arc<dyn DynSource>) {
+    /// Adds a reflector, with its source. Returns its name at the gates.
+    pub(crate) fn add_reflector(&self, source: &Arc<dyn DynSource>) -> ReflectorId {
         let mut sources = self.shared.sources.lock();
         sources.retain(|source| source.strong_count() > 0);
         sources.push(Arc::downgrade(source));
+        ReflectorId(self.shared.reflectors.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Returns a source of another reflector; any of them, but one of another kind if there is one.
@@ -225,10 +228,11 @@ impl ServerHealth {
 impl Default for HealthState {
     fn default() -> Self {
         Self {
-            reach: Arc::default(),
-            acceptance: Arc::default(),
+            reach: Gate::default(),
+            acceptance: Gate::default(),
             storages: Mutex::default(),
             streaming: Mutex::default(),
+            reflectors: AtomicU64::new(0),
             sources: Mutex::default(),
             history_changes: watch::Sender::new(0),
             last_history_change: Mutex::default(),

@@ -25,7 +25,7 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Storage {
     /// Closed while the storage's requests fail (5xx).
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) gate: Gate,
     /// Held while one reflector asks.
     asking: tokio::sync::Mutex<()>,
     witness: Mutex<Option<Arc<Witness>>>,

@@ -1,4 +1,4 @@
-//! Decides when a failed request is made again: waits alone, or lets one reflector of the client retry for all.
+//! Decides when a failed request is made again: waits alone, or takes turns with the other reflectors of the client.
 //!
 //! - **In:** which requests succeeded and failed.
 //! - **Out:** the wait before the next attempt; whether the server may be starting.
@@ -12,7 +12,7 @@ use tracing::debug;
 use super::{Shared, status::Activity};
 use crate::listwatch::{
     Backoff, ListWatchError, SourceError,
-    health::{Gate, Prober, RetryDelays},
+    health::{Gate, ReflectorId, RetryDelays},
     rules::{
         contact::Contact,
         delays::{SHORT_OUTAGE, SHORT_REFUSAL, obeyed},
@@ -25,21 +25,23 @@ use crate::listwatch::{
 /// The retries of one reflector.
 pub(super) struct Retry {
     shared: Shared,
+    /// The name of this reflector at the gates.
+    id: ReflectorId,
     contact: Contact,
     pub(super) delays: FailureDelays,
-    /// `Some` while this reflector is the prober: the one that retries while a gate is closed.
-    prober: Option<Prober>,
-    /// True if the server answered a probe, and the list that followed has not succeeded yet.
+    /// True if the server answered a probe, and since then could be reached, and the list that followed has not succeeded yet.
     has_probed: bool,
+    /// True if a request failed because of the storage (5xx), and none has shown since that the storage works.
+    is_storage_failing: bool,
 }
 
 /// Within this time after the server can be reached again, all reflectors of a client retry.
 const RECONNECT_SPREAD: Duration = Duration::from_secs(2);
 
 impl Retry {
-    pub(super) fn new(shared: Shared, backoff: Backoff) -> Self {
+    pub(super) fn new(shared: Shared, id: ReflectorId, backoff: Backoff) -> Self {
         let (contact, delays) = (Contact::default(), FailureDelays::new(backoff));
-        Self { shared, contact, delays, prober: None, has_probed: false }
+        Self { shared, id, contact, delays, has_probed: false, is_storage_failing: false }
     }
 
     /// Returns true if the server may still be starting after an outage.
@@ -49,33 +51,34 @@ impl Retry {
 
     /// Notes that the server answered a request, successfully or not.
     fn note_answer(&mut self, now: Instant) {
-        self.shared.health.reach().open(now, &mut self.prober);
+        self.shared.health.reach().open(now);
         self.contact.note_answer(now);
     }
 
     /// Notes that the response to a list began. Others need not wait for its end. It may still break, so nothing changes for this reflector.
-    pub(super) fn note_begun_list(&mut self) {
-        self.shared.health.reach().open_for_others(&mut self.prober);
-        self.shared.health.acceptance().open_for_others(&mut self.prober);
+    pub(super) fn note_begun_list(&self) {
+        self.shared.health.reach().open_without_success();
+        self.shared.health.acceptance().open_without_success();
     }
 
     /// Notes that the server accepted a request. Returns the time.
     fn note_acceptance(&mut self) -> Instant {
         let now = Instant::now();
         self.note_answer(now);
-        self.shared.health.acceptance().open(now, &mut self.prober);
+        self.shared.health.acceptance().open(now);
         now
     }
 
     /// Notes that the storage answered.
     pub(super) fn note_storage(&mut self, now: Instant) {
-        self.shared.storage.gate.open(now, &mut self.prober);
+        self.shared.storage.gate.open(now);
+        self.is_storage_failing = false;
     }
 
-    /// Notes that an open watch can be read. If this reflector retries for all of the storage, its own request works again, also if the storage did not
-    /// answer the check of the history: another reflector had asked, or the server refuses lookups.
+    /// Notes that an open watch can be read. That shows that the storage works if requests of this reflector failed before: also if the storage
+    /// did not answer the check of the history, because the server refuses lookups.
     pub(super) fn note_checked_watch(&mut self) {
-        if self.prober.as_ref().is_some_and(|prober| prober.is_at(&self.shared.storage.gate)) {
+        if self.is_storage_failing {
             self.note_storage(Instant::now());
         }
     }
@@ -98,7 +101,10 @@ impl Retry {
     /// Notes the failure of a request.
     pub(super) fn note_failure(&mut self, failure: &ListWatchError) {
         match failure.is_unreachable() {
-            true => self.contact.note_unreachable(Instant::now()),
+            true => {
+                self.contact.note_unreachable(Instant::now());
+                self.has_probed = false;
+            }
             false => self.note_answer(Instant::now()),
         }
     }
@@ -118,40 +124,34 @@ impl Retry {
         let now = Instant::now();
         let retry_after = because.source.retry_after();
         let failing_since = self.shared.reporter.failing_since();
-        let refused_for = failing_since.map_or(Duration::ZERO, |since| now - since);
-        let health = &self.shared.health;
+        // A server that could not be reached has not refused anything.
+        let refused_since = failing_since.max(self.contact.first_answer());
+        let refused_for = refused_since.map_or(Duration::ZERO, |since| now - since);
+        let Shared { health, storage, .. } = self.shared.clone();
         let delays = &mut self.delays.delays;
-        let until = match because.retry_rule() {
+        let delay = match because.retry_rule() {
             RetryRule::Unreachable => {
-                let gate = Arc::clone(health.reach());
                 let since = self.contact.unreachable_since().unwrap_or(now);
-                // A list that breaks each time has opened the gate for others, but not ended this reflector's outage.
-                let outage = gate.close(now, &mut self.prober).max(now - since);
-                let retries_soon = self.contact.may_retry_soon(gate.is_open_for_others_since(since));
-                return self.wait_at(&gate, retries_soon.then_some((outage, SHORT_OUTAGE)), because).await;
+                health.reach().close(self.id);
+                let retries_soon = self.contact.may_retry_soon(health.reach().is_open_for_others_since(since));
+                let outage = retries_soon.then_some((now - since, SHORT_OUTAGE));
+                return self.wait_at(health.reach(), outage, because).await;
             }
-            RetryRule::OfClient | RetryRule::OfStorage if self.has_probed => {
-                now + delays.after_failure(now, retry_after)
-            }
+            RetryRule::OfClient | RetryRule::OfStorage if self.has_probed => delays.after_failure(now, retry_after),
             rule @ (RetryRule::OfClient | RetryRule::OfStorage) => {
-                let is_of_client = rule == RetryRule::OfClient;
-                let gate = Arc::clone(if is_of_client { health.acceptance() } else { &self.shared.storage.gate });
-                gate.close(now, &mut self.prober);
-                return self.wait_at(&gate, Some((refused_for, SHORT_REFUSAL)), because).await;
+                let gate = if rule == RetryRule::OfClient { health.acceptance() } else { &storage.gate };
+                gate.close(self.id);
+                self.is_storage_failing |= rule == RetryRule::OfStorage;
+                return self.wait_at(gate, Some((refused_for, SHORT_REFUSAL)), because).await;
             }
             RetryRule::Alone => {
-                // Another reflector must probe: the refusal of this one would hide that the requests of others succeed again.
-                self.prober = None;
                 let delay = delays.after_failure(now, retry_after);
-                now + delays.until_probe(refused_for, SHORT_REFUSAL, delay).max(obeyed(retry_after))
+                delays.until_probe(refused_for, SHORT_REFUSAL, delay).max(obeyed(retry_after))
             }
-            RetryRule::Backoff => {
-                self.prober = None;
-                now + self.backoff(because, now)
-            }
+            RetryRule::Backoff => self.backoff(because, now),
         };
-        self.show_wait(until, because);
-        sleep_until(until).await;
+        self.show_wait(now + delay, because);
+        sleep_until(now + delay).await;
     }
 
     /// Returns how long the backoff after a failure lasts.
@@ -167,18 +167,17 @@ impl Retry {
         self.delays.after(class, is_startup_error, because.source.retry_after(), now)
     }
 
-    /// Waits at a closed gate. The prober waits a short time, if `outage` says how long the outage has lasted and which length is short; the others
-    /// wait until the prober succeeds.
-    async fn wait_at(&mut self, gate: &Arc<Gate>, outage: Option<(Duration, Duration)>, because: &Arc<ListWatchError>) {
+    /// Waits at a closed gate. The delay is short, if `outage` says how long the outage has lasted and which length is short.
+    async fn wait_at(&mut self, gate: &Gate, outage: Option<(Duration, Duration)>, because: &Arc<ListWatchError>) {
         let now = Instant::now();
         let retry_after = because.source.retry_after();
         let delays = &mut self.delays.delays;
-        let other = delays.after_failure(now, retry_after);
-        let probe = outage.map_or(other, |(length, short)| delays.until_probe(length, short, other));
+        let own = delays.after_failure(now, retry_after);
+        let turn = outage.map_or(own, |(length, short)| delays.until_probe(length, short, own));
         let after_success = delays.between(Duration::ZERO, RECONNECT_SPREAD);
-        let waits = RetryDelays { probe, other, after_success, least: obeyed(retry_after) };
-        self.show_wait(now + if self.prober.is_some() { probe.max(waits.least) } else { other }, because);
-        gate.wait(&mut self.prober, waits).await;
+        let least = obeyed(retry_after);
+        self.show_wait(now + turn.max(least), because);
+        gate.wait(self.id, RetryDelays { turn, after_success, least }).await;
     }
 
     fn show_wait(&self, until: Instant, because: &Arc<ListWatchError>) {

@@ -148,7 +148,7 @@ impl ReflectorSettings {
         let (limit, cluster) = (self.size_limit, source.cluster());
         let decoder = Decoder::new(scanner, limit, self.decode, types, self.transform, cluster, self.known);
         let reporter = Arc::new(Reporter::new(source.name().into(), self.on_error, self.on_quarantine));
-        self.health.add_source(&source);
+        let id = self.health.add_reflector(&source);
         let storage = source.storage().map_or_else(Arc::default, |name| self.health.storage(&name));
         let support = (!self.never_streams).then(|| self.health.streaming_support(&declared));
         let shared = Shared { source, health: self.health, storage, reporter: Arc::clone(&reporter) };
@@ -157,7 +157,7 @@ impl ReflectorSettings {
             requests: Requests::new(shared.clone(), limit),
             intake: Intake::new(decoder, Resume::new(self.page_size, self.begins_with_newest), destination, reporter),
             history: HistoryCheck::new(shared.clone(), history_scanner),
-            retry: Retry::new(shared.clone(), self.backoff),
+            retry: Retry::new(shared.clone(), id, self.backoff),
             streaming: Streaming { support },
             watches: WatchContext::new(self.resync_every, self.findings),
             shared,

@@ -44,6 +44,11 @@ impl Contact {
         self.unreachable_since
     }
 
+    /// Returns when the server answered first after it could not be reached.
+    pub(crate) fn first_answer(&self) -> Option<Instant> {
+        self.first_answer
+    }
+
     /// Returns true if the next attempt is made soon. If the server answers other reflectors, the cause is not an outage, so only the first attempts
     /// are made soon.
     pub(crate) fn may_retry_soon(&mut self, answers_others: bool) -> bool {

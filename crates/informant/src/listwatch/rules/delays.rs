@@ -36,7 +36,7 @@ pub(crate) struct Delays {
 /// After this time without a failure, the delays start again from the first.
 const HEALTHY_AFTER: Duration = Duration::from_secs(120);
 
-/// While the server cannot be reached, for up to this time, the prober retries every 0.5 to 2 s, but never sooner than the first delay.
+/// While the server cannot be reached, for up to this time, one reflector of the client retries every 0.5 to 2 s, but never sooner than the first delay.
 pub(crate) const SHORT_OUTAGE: Duration = Duration::from_secs(120);
 
 /// While the server refuses requests, for up to this time, they are retried as often.
@@ -105,7 +105,7 @@ impl Delays {
         shortest + longest.saturating_sub(shortest).mul_f64(part)
     }
 
-    /// Returns how long the prober waits before its next attempt, after an outage of this length: 0.5 to 2 s, and longer in outages
+    /// Returns how long the reflector that tries next waits, after an outage of this length: 0.5 to 2 s, and longer in outages
     /// that are not `short`. The result is never longer than `delay`, and not shorter than the first delay.
     pub(crate) fn until_probe(&mut self, outage: Duration, short: Duration, delay: Duration) -> Duration {
         let factor = (outage.as_secs_f64() / short.as_secs_f64()).max(1.0);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_prober_tries_at_least_every_two_seconds_and_more_rarely_in_long_outages() {
+    fn the_reflector_that_tries_next_does_so_at_least_every_two_seconds_and_more_rarely_in_long_outages() {
         let second = Duration::from_secs(1);
         for seed in 0..200 {
             let mut delays = Delays::new(Backoff::default().seed(seed));

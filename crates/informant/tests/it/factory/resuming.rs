@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -213,6 +213,55 @@ async fn an_informer_whose_lookups_always_fail_recovers_by_a_relist() {
         assert_eq!(keys(&informer), ["shop/a", "shop/b"], "{code}: {:?}", informer.status());
         informer.stop().await.unwrap();
     }
+}
+
+/// A source whose server is overloaded: it answers lookups, but the first four lists fail, and the fifth one crashes it.
+struct Overloaded {
+    inner: KubeSource,
+    server: ApiServer,
+    lists: AtomicU32,
+}
+
+impl ListWatch<ConfigMap> for Overloaded {
+    async fn list(&self, request: ListRequest) -> Result<ListStream<ConfigMap>, SourceError> {
+        match self.lists.fetch_add(1, Ordering::Relaxed) {
+            0..4 => return Err(kube::core::Status::failure("no", "ServiceUnavailable").with_code(503).into()),
+            4 => drop(self.server.inject(On::any(), Fault::Refuse)),
+            5.. => {}
+        }
+        self.inner.list(request).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Result<WatchStream<ConfigMap>, SourceError> {
+        self.inner.watch(request).await
+    }
+
+    async fn look_up(&self, request: LookupRequest) -> Result<Option<LookupAnswer<ConfigMap>>, SourceError> {
+        self.inner.look_up(request).await
+    }
+}
+
+/// P10: what was known of an overloaded server does not count after its crash.
+#[tokio::test(start_paused = true)]
+async fn lists_succeed_within_five_seconds_after_the_restart_of_an_overloaded_server() {
+    let server = ApiServer::new();
+    server.put("configmaps", config("shop/a")).unwrap();
+    let inner = KubeSource::of_kind::<ConfigMap>(client(&server));
+    let source = Overloaded { inner, server: server.clone(), lists: AtomicU32::new(0) };
+    let informer = SharedInformer::<ConfigMap>::new(source);
+    informer.start();
+    sleep_seconds(120.0).await;
+    assert!(!informer.is_synced());
+    server.clear_faults();
+    let starting = server.inject(On::any(), Fault::status(503));
+    sleep_seconds(10.0).await;
+    server.remove_fault(starting);
+
+    let begun = Instant::now();
+    informer.synced().await.unwrap();
+
+    assert!(begun.elapsed() <= Duration::from_secs(5), "{:?}", begun.elapsed());
+    informer.stop().await.unwrap();
 }
 
 /// P8, P10
