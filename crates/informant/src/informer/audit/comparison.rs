@@ -45,10 +45,11 @@ impl Comparison {
         }
     }
 
-    /// Ends the comparison, after the last object of the list.
-    pub(super) fn into_suspects(mut self) -> Vec<Suspect> {
-        self.suspects.extend(self.unlisted.into_keys().map(|key| Suspect { key, listed: None }));
-        self.suspects
+    /// Ends the comparison, after the last object of the list. The objects that only the cache has come first: the others are often right, because
+    /// they were updated or deleted while the list was on its way.
+    pub(super) fn into_suspects(self) -> Vec<Suspect> {
+        let unlisted = self.unlisted.into_keys().map(|key| Suspect { key, listed: None });
+        unlisted.chain(self.suspects).collect()
     }
 }
 

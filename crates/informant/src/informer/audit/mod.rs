@@ -11,7 +11,7 @@
 mod comparison;
 mod schedule;
 
-use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
+use std::{collections::HashSet, convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::{Either, select};
 use tokio::{
@@ -199,7 +199,7 @@ impl Auditor {
     async fn compare(&mut self) -> Result<(ResourceVersion, Vec<Suspect>), SourceError> {
         let mut restarts = 0;
         'list: loop {
-            let mut comparison = Comparison::default();
+            let (mut comparison, mut tokens) = (Comparison::default(), HashSet::new());
             for objects in self.core.lister.list().chunks(NOTED_AT_ONCE) {
                 objects.iter().for_each(|object| comparison.note_cached(object.identity()));
                 yield_now().await;
@@ -211,6 +211,9 @@ impl Auditor {
             loop {
                 objects.into_iter().for_each(|object| comparison.note_listed(object));
                 let Some(token) = next else { return Ok((version, comparison.into_suspects())) };
+                if !tokens.insert(token.clone()) {
+                    return Err(SourceError::other("the server sent the same continue token twice"));
+                }
                 sleep(PAUSE).await;
                 (objects, next) = match self.inventory.page(Some(token)).await {
                     Ok(page) => (page.objects, page.continue_token),

@@ -38,6 +38,9 @@ const SHORTEST_WATCH: u64 = 300;
 /// How long a watch may take to begin. A busy server may let a request wait for 15 s.
 const WATCH_WITHIN: Duration = Duration::from_secs(20);
 
+/// How long the answer whether the kind is served may take.
+const SERVED_WITHIN: Duration = Duration::from_secs(20);
+
 /// How long a list may take to begin. An API server gives up after a minute.
 const LIST_WITHIN: Duration = Duration::from_secs(65);
 
@@ -58,9 +61,9 @@ impl Requests {
         Self { shared, size_limit, unanswered: None }
     }
 
-    /// Asks the source whether it serves the kind.
+    /// Asks the source whether it serves the kind. A list follows in any case, so the answer is not worth a long wait.
     pub(super) async fn is_served(&self) -> Served {
-        timeout(IDLE_TIMEOUT, self.shared.source.is_served()).await.unwrap_or(Served::Unknown)
+        timeout(SERVED_WITHIN, self.shared.source.is_served()).await.unwrap_or(Served::Unknown)
     }
 
     /// Requests a page of a list.

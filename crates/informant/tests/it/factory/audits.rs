@@ -628,16 +628,34 @@ impl ListWatch<u32> for Busy {
 
 #[tokio::test(start_paused = true)]
 async fn deletes_while_the_first_page_arrives_do_not_use_up_the_lookups() {
-    let leaks = Leaks::watch();
-    let source = Busy { objects: 20, audited_version: 3, has_ghost: true, ..Busy::default() };
-    let goods = SharedInformer::of_decoded_objects(source).audit_every(HOUR).on_error(|_| {}).build();
-    goods.start();
-    goods.synced().await.unwrap();
-    while goods.status().audits == 0 {
-        sleep_seconds(1.0).await;
+    // In the second case, the objects were also updated before the list.
+    for audited_version in [3, 9] {
+        let leaks = Leaks::watch();
+        let source = Busy { objects: 20, audited_version, has_ghost: true, ..Busy::default() };
+        let goods = SharedInformer::of_decoded_objects(source).audit_every(HOUR).on_error(|_| {}).build();
+        goods.start();
+        goods.synced().await.unwrap();
+        sleep_seconds(1.2 * 3600.0).await;
+        assert_eq!(goods.status().wrong_objects, 1, "the ghost is found");
+        leaks.stop(&goods).await;
     }
-    assert_eq!(goods.status().wrong_objects, 1, "the ghost is found");
-    leaks.stop(&goods).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_audit_fails_if_the_server_sends_the_same_continue_token_again() {
+    let logs = Logs::capture();
+    let world = World::new(|factory| factory.audit_every(HOUR), []).await;
+    let body = r#"{"metadata":{"resourceVersion":"9","continue":"again"},"items":[]}"#;
+    world.server.inject(On::list().of("configmaps"), Fault::Response(CannedResponse::new(200, body)));
+    world.server.clear_requests();
+
+    sleep_seconds(1.2 * 3600.0).await;
+
+    let pages = world.audit_pages().len();
+    assert!((2..10).contains(&pages), "{pages}");
+    let log = logs.take();
+    assert!(log.contains("an audit failed") && log.contains("the same continue token twice"), "{log}");
+    world.stop().await;
 }
 
 /// `a` and `x` are updated before the audit's list, and deleted while the page arrives; `x` is created again while `a` is looked up.

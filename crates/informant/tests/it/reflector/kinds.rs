@@ -33,6 +33,22 @@ async fn an_empty_discovery_document_does_not_delete_the_objects_of_a_kind() {
     }
 }
 
+/// The kind may be back meanwhile.
+#[tokio::test(start_paused = true)]
+async fn discovery_without_an_answer_delays_the_next_list_by_twenty_seconds_only() {
+    let server = server_at_10();
+    server.put("configmaps", config_map("a", "1")).unwrap();
+    server.inject(On::list().of("configmaps").once(), Fault::status(404));
+    server.inject(On::verbs([Verb::Discover]), Fault::Hang);
+    let reflector = Reflector::builder(config_maps(&server)).backoff(backoff_without_jitter()).without_streaming();
+    let running = start(reflector, Recorder::<ConfigMap>::new());
+
+    sleep_seconds(25.0).await;
+
+    assert_eq!(running.recorder.state(), ["shop/a@11"]);
+    running.stop().await;
+}
+
 /// A discovery answer counts only for the failure that follows it.
 #[tokio::test(start_paused = true)]
 async fn discovery_is_repeated_if_another_error_comes_between_two_404s() {
