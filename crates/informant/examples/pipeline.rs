@@ -1,7 +1,7 @@
 //! The stages of an informer, used one by one: JSON is scanned, queued as deltas, and applied to an indexed cache.
 //!
-//! A simulated server lists 1,000 pods and then changes some of them. Their JSON is scanned, waits in a [`DeltaFifo`](informant::queue)
-//! and is applied to an [`Indexer`]. At the end, the example compares the cache with the server.
+//! A simulated server lists 1,000 pods and then changes some of them. Their JSON is scanned, waits in a [`DeltaFifo`](informant::pipeline::DeltaFifo)
+//! and is applied to an [`Indexer`](informant::pipeline::Indexer). At the end, the example compares the cache with the server.
 //!
 //! ```text
 //! cargo run --release -p informant --example pipeline

@@ -322,7 +322,7 @@
 //! | [`error`] | an error type for each thing that a program can do about it, one that all errors convert into, and errors printed with their causes |
 //! | [`guide`] | longer pages about one subject each |
 //! | [`metrics`] | names and descriptions of the metrics |
-//! | [`pipeline`] | the parts of an informer (reflector, queue, indexer, sources), for programs that build a pipeline of their own |
+//! | [`pipeline`] | the parts of an informer (sources, reflector, queue, indexer, and the low-level `ProcessLoop`), for programs that build a pipeline of their own |
 //! | `testing` (feature `testing`) | a source for tests, in place of a server |
 //! | `kube_runtime` (feature `kube-runtime`) | informers as input of kube-runtime's controllers |
 //!
