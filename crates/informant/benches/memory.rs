@@ -61,30 +61,22 @@ fn cache() {
         table.row(&name, ours, ("hash map of key, uid, version and object", map), aim);
     };
 
-    let none = bytes_per_object(KEYS, size, || filled(Indexer::builder().namespace_index(false).build()));
-    row("no index", none, None);
     let namespace = bytes_per_object(KEYS, size, || filled(Indexer::new()));
     // The aim is 300 bytes with one index.
     let aim = Some((300.0 / map * 100.0).round() / 100.0);
     row("index by namespace", namespace, aim);
-    let node = bytes_per_object(KEYS, size, || {
-        let cache = Indexer::builder().namespace_index(false).build();
-        cache.add_index("node", by_node).unwrap();
-        filled(cache)
-    });
-    row("index with 1,000 values", node, aim);
     let unique = bytes_per_object(KEYS, size, || {
-        let cache = Indexer::builder().namespace_index(false).build();
+        let cache = Indexer::new();
         cache.add_index("uid", |object: &Cached<Content>| [object.uid().clone()]).unwrap();
         filled(cache)
     });
-    row("index with unique values", unique, None);
+    row("indexes by namespace and with unique values", unique, None);
     let both = bytes_per_object(KEYS, size, || {
         let cache = Indexer::new();
         cache.add_index("node", by_node).unwrap();
         filled(cache)
     });
-    row("indexes by namespace and node", both, None);
+    row("indexes by namespace and with 1,000 values", both, None);
 }
 
 fn decode<O: Object>() -> Cached<O> {

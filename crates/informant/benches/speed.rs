@@ -89,9 +89,8 @@ fn queues(table: Table, states: &[Vec<Object>]) {
 
 fn cache(table: Table, states: &[Vec<Object>]) {
     const INSERT: &str = "hash map, insert";
-    let indexer = Indexer::builder().namespace_index(false).build();
+    let indexer = Indexer::new();
     let by_node = indexer.add_index("node", |object: &Cached<Content>| [object.node]).unwrap();
-    indexer.add_index("app", |object: &Cached<Content>| [object.app]).unwrap();
     let lister = indexer.lister();
     let mut map = HashMap::<Key, Object>::new();
     let mut writes = WriteBatch::new();

@@ -22,7 +22,7 @@ type Pods = Lazy<Pod>;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let cache = Indexer::builder().resource("pods").build();
+    let cache = Indexer::of_resource("pods");
     let pods = cache.lister();
     // Reads the field from the JSON. A pod without the field has no value in the index.
     let by_node = cache.add_index("node", index::field("spec.nodeName")?)?;

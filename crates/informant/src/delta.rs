@@ -94,10 +94,7 @@ impl<O> Delta<O> {
 
     /// Whether this change is a delete.
     pub fn is_deleted(&self) -> bool {
-        match self {
-            Self::Deleted(_) => true,
-            Self::Added(_) | Self::Updated(_) | Self::Replaced(_) | Self::Sync(_) => false,
-        }
+        matches!(self, Self::Deleted(_))
     }
 
     /// The version that is reached with this change. `None` for a missed delete, a relist and a resync, which have no version of their own.
@@ -182,22 +179,17 @@ impl<O> Deltas<O> {
     pub(crate) fn push(&mut self, number: u64, delta: Delta<O>) -> Option<Cached<O>> {
         debug_assert_eq!(self.key(), delta.key(), "INV-D1");
         let (_, newest) = self.deltas.last_mut().expect("INV-D1");
-        match (&*newest, &delta) {
-            (Delta::Deleted(older), Delta::Deleted(newer)) if older.may_be_same_incarnation(newer) => {
-                let superseded = match older {
-                    Deleted::Observed(_) => delta,
-                    Deleted::Missed { .. } => std::mem::replace(newest, delta),
-                };
-                Some(superseded.into_object())
-            }
-            (
-                Delta::Added(_) | Delta::Updated(_) | Delta::Deleted(_) | Delta::Replaced(_) | Delta::Sync(_),
-                Delta::Added(_) | Delta::Updated(_) | Delta::Deleted(_) | Delta::Replaced(_) | Delta::Sync(_),
-            ) => {
-                self.deltas.push((number, delta));
-                None
-            }
+        if let (Delta::Deleted(older), Delta::Deleted(newer)) = (&*newest, &delta)
+            && older.may_be_same_incarnation(newer)
+        {
+            let superseded = match older {
+                Deleted::Observed(_) => delta,
+                Deleted::Missed { .. } => std::mem::replace(newest, delta),
+            };
+            return Some(superseded.into_object());
         }
+        self.deltas.push((number, delta));
+        None
     }
 }
 

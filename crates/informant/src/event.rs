@@ -106,11 +106,6 @@ impl<O> Deleted<O> {
         }
     }
 
-    /// The key of the deleted object.
-    pub fn key(&self) -> &Key {
-        self.object().key()
-    }
-
     /// Returns false if the UIDs show that the two deletes are of different objects with the same name.
     pub(crate) fn may_be_same_incarnation(&self, other: &Self) -> bool {
         self.object().identity().may_be_same_incarnation(other.object().uid())

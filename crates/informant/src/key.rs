@@ -1,7 +1,6 @@
 //! [`Key`], the name of one object within its kind: `namespace/name`, or `name` for a cluster-scoped object.
 
 use std::{
-    borrow::Cow,
     cmp::Ordering,
     fmt,
     hash::{BuildHasher, Hash, Hasher},
@@ -9,8 +8,8 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use hashbrown::{DefaultHashBuilder, Equivalent};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use hashbrown::DefaultHashBuilder;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{error::ParseError, object::DecodeError};
 
@@ -29,7 +28,8 @@ use crate::{error::ParseError, object::DecodeError};
 /// let node = Key::cluster_scoped("node-1");
 /// assert_eq!((node.namespace(), node.name()), (None, "node-1"));
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Key {
     /// `namespace/name`, or `name`.
     text: Arc<str>,
@@ -38,20 +38,12 @@ pub struct Key {
     hash: u32,
 }
 
-/// A namespace and a name: looks up a key without an allocation.
-#[derive(Clone, Copy)]
-pub(crate) struct KeyParts<'a> {
-    namespace: &'a str,
-    name: &'a str,
-    hash: u32,
-}
-
 impl Key {
     /// Returns the key of an object in a namespace. With an empty namespace, the same as [`cluster_scoped`](Self::cluster_scoped).
     pub fn namespaced(namespace: &str, name: &str) -> Self {
         let text = if namespace.is_empty() { Arc::from(name) } else { [namespace, "/", name].concat().into() };
         let namespace_len = u32::try_from(namespace.len()).expect("a namespace is shorter than 4 GiB");
-        Self { text, namespace_len, hash: KeyParts::new(namespace, name).hash }
+        Self { text, namespace_len, hash: hash_of(namespace, name) }
     }
 
     /// Returns the key of an object that is in no namespace, such as a Node. (A [`ClusterKey`](crate::ClusterKey) is something else: a key together with
@@ -104,30 +96,20 @@ impl Key {
 
     /// The hash for tables such as `hashbrown::HashTable`, whose methods take the hash as an argument.
     pub(crate) fn table_hash(&self) -> u64 {
-        spread(self.hash)
+        // Spreads the hash over 64 bits: hash tables use the highest bits first.
+        u64::from(self.hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 }
 
-impl<'a> KeyParts<'a> {
-    pub(crate) fn new(namespace: &'a str, name: &'a str) -> Self {
-        // A random seed: names come from users of the cluster, who must not be able to choose colliding ones.
-        static SEED: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
-        let mut hasher = SEED.build_hasher();
-        hasher.write(namespace.as_bytes());
-        hasher.write_u8(b'/');
-        hasher.write(name.as_bytes());
-        let hash = hasher.finish();
-        Self { namespace, name, hash: (hash ^ (hash >> 32)) as u32 }
-    }
-
-    pub(crate) fn table_hash(&self) -> u64 {
-        spread(self.hash)
-    }
-}
-
-/// Spreads a hash over 64 bits: hash tables use the highest bits first.
-fn spread(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+fn hash_of(namespace: &str, name: &str) -> u32 {
+    // A random seed: names come from users of the cluster, who must not be able to choose colliding ones.
+    static SEED: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
+    let mut hasher = SEED.build_hasher();
+    hasher.write(namespace.as_bytes());
+    hasher.write_u8(b'/');
+    hasher.write(name.as_bytes());
+    let hash = hasher.finish();
+    (hash ^ (hash >> 32)) as u32
 }
 
 impl FromStr for Key {
@@ -168,24 +150,10 @@ impl TryFrom<String> for Key {
     }
 }
 
-impl From<&Key> for Key {
-    fn from(key: &Key) -> Self {
-        key.clone()
-    }
-}
-
 /// Writes the key as text: `"shop/web"`.
 impl Serialize for Key {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
-    }
-}
-
-/// Reads the key from text, as [`FromStr`] does.
-impl<'de> Deserialize<'de> for Key {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<str>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -199,19 +167,7 @@ impl PartialEq for Key {
 
 impl Eq for Key {}
 
-impl Equivalent<Key> for KeyParts<'_> {
-    fn equivalent(&self, key: &Key) -> bool {
-        self.hash == key.hash && self.name == key.name() && self.namespace == key.namespace().unwrap_or_default()
-    }
-}
-
 impl Hash for Key {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u32(self.hash);
-    }
-}
-
-impl Hash for KeyParts<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u32(self.hash);
     }
@@ -243,8 +199,6 @@ impl fmt::Debug for Key {
 
 #[cfg(test)]
 mod tests {
-    use hashbrown::HashMap;
-
     use super::*;
 
     #[test]
@@ -285,15 +239,6 @@ mod tests {
     #[test]
     fn keys_of_the_same_text_but_other_parts_differ() {
         assert_ne!(Key::namespaced("a", "b/c"), Key::namespaced("a/b", "c"));
-    }
-
-    #[test]
-    fn a_key_is_found_by_its_parts_without_making_it() {
-        let map: HashMap<_, _> = HashMap::from([(Key::namespaced("shop", "web"), 1), (Key::cluster_scoped("web"), 2)]);
-
-        assert_eq!(map.get(&KeyParts::new("shop", "web")), Some(&1));
-        assert_eq!(map.get(&KeyParts::new("", "web")), Some(&2));
-        assert_eq!(map.get(&KeyParts::new("shop", "api")), None);
     }
 
     #[test]

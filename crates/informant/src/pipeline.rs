@@ -70,5 +70,5 @@ pub use crate::{
     object::{Provenance, Scanner},
     process_loop::{ProcessError, ProcessFailure, ProcessLoop},
     queue::{Batch, Closed, DeltaFifo, DeltaFifoBuilder, ItemOutcome, ObjectChanges},
-    store::{Applied, Indexer, IndexerBuilder, Replacement, WriteBatch},
+    store::{Applied, Indexer, Replacement, WriteBatch},
 };

@@ -7,11 +7,11 @@
 //! Queues, the cache and its indexes use it. The number of a slot takes four bytes, needs no hash to find the value, and stays the same while the value
 //! changes, so that queue orders, batches and indexes can refer to it.
 
-use hashbrown::{Equivalent, HashTable};
+use hashbrown::HashTable;
 
 use derive_where::derive_where;
 
-use crate::{Key, key::KeyParts};
+use crate::Key;
 
 /// The number of a slot.
 pub(crate) type Slot = u32;
@@ -48,10 +48,6 @@ impl<T: Keyed> Slots<T> {
     #[inline]
     pub(crate) fn find(&self, key: &Key) -> Option<Slot> {
         self.find_hashed(key.table_hash(), |value| key == value.key())
-    }
-
-    pub(crate) fn find_parts(&self, key: KeyParts<'_>) -> Option<Slot> {
-        self.find_hashed(key.table_hash(), |value| key.equivalent(value.key()))
     }
 }
 

@@ -1,8 +1,8 @@
 //! [`ResourceVersion`], the server's version of an object or of a list.
 
-use std::{borrow::Cow, cmp::Ordering, fmt};
+use std::{cmp::Ordering, fmt};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 
 /// A resource version: opaque text, except that decimal numbers can be compared.
@@ -19,7 +19,8 @@ use smol_str::SmolStr;
 /// assert_eq!(old.compare(&new), Some(Ordering::Less));
 /// assert_eq!(old.compare(&ResourceVersion::new("v7")), None);
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct ResourceVersion(SmolStr);
 
 impl ResourceVersion {
@@ -100,20 +101,6 @@ impl From<u64> for ResourceVersion {
 impl From<&str> for ResourceVersion {
     fn from(text: &str) -> Self {
         Self::new(text)
-    }
-}
-
-/// Writes the version as text: `"1042"`.
-impl Serialize for ResourceVersion {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-/// Reads the version from text, as the server wrote it.
-impl<'de> Deserialize<'de> for ResourceVersion {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Cow::<str>::deserialize(deserializer).map(Self::new)
     }
 }
 

@@ -294,7 +294,7 @@ impl ObjectMaker {
 impl Stamp {
     fn put_on(&mut self, provenance: Arc<Provenance>) -> Arc<Provenance> {
         let cluster = self.cluster.as_ref().filter(|_| provenance.cluster().is_none());
-        if cluster.is_none() && provenance.history() == self.history {
+        if cluster.is_none() && provenance.history == self.history {
             return provenance;
         }
         if let Some((without, with)) = &self.last
@@ -302,7 +302,7 @@ impl Stamp {
         {
             return Arc::clone(with);
         }
-        let mut with = Provenance::clone(&provenance).of_history(self.history);
+        let mut with = Provenance { history: self.history, ..Provenance::clone(&provenance) };
         if let Some(cluster) = cluster {
             with = with.of_cluster(Arc::clone(cluster));
         }

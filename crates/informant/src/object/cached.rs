@@ -186,7 +186,7 @@ impl<O> Cached<O> {
 
     /// The number of history changes of the source when the object was read.
     pub(crate) fn history(&self) -> u64 {
-        self.stored.provenance.history()
+        self.stored.provenance.history
     }
 
     /// Whether both are certainly the same state of the same object.

@@ -31,7 +31,7 @@ const IDENTITY: &str = "is part of the identity of an object and cannot be cut";
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldPath {
     /// The names on the way to the field. Not empty.
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
 }
 
 impl FieldPath {
@@ -58,10 +58,6 @@ impl FieldPath {
             true => Err(ParseError::FieldPath { path: path.to_owned(), problem: EMPTY_NAME }),
             false => Ok(Self { names }),
         }
-    }
-
-    pub(super) fn as_names(&self) -> &[String] {
-        &self.names
     }
 
     /// Returns the names on the way to the field, the outermost first.

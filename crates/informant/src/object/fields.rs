@@ -6,7 +6,9 @@
 //!
 //! Everything beside the path is skipped, not decoded.
 
-use kube::core::{DynamicObject, ObjectMeta, PartialObjectMeta, TypeMeta};
+use std::marker::PhantomData;
+
+use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::Value;
 
 use super::{
@@ -43,20 +45,25 @@ pub trait FieldValues {
 
 impl<K> FieldValues for Lazy<K> {
     fn field_values(&self, path: &FieldPath) -> Vec<String> {
-        values_in_json(self.json(), path.as_names())
+        values_in_json(self.json(), &path.names)
     }
 }
 
 impl FieldValues for DynamicObject {
     fn field_values(&self, path: &FieldPath) -> Vec<String> {
-        let names = path.as_names();
-        header_values(self.types.as_ref(), &self.metadata, names).unwrap_or_else(|| values_in(&self.data, names))
+        match path.names[0].as_str() {
+            "apiVersion" | "kind" | "metadata" => {
+                let (types, metadata) = (self.types.clone(), self.metadata.clone());
+                PartialObjectMeta::<Self> { types, metadata, _phantom: PhantomData }.field_values(path)
+            }
+            _ => values_in(&self.data, &path.names),
+        }
     }
 }
 
 impl<K> FieldValues for PartialObjectMeta<K> {
     fn field_values(&self, path: &FieldPath) -> Vec<String> {
-        header_values(self.types.as_ref(), &self.metadata, path.as_names()).unwrap_or_default()
+        serde_json::to_value(self).map_or_else(|_| Vec::new(), |object| values_in(&object, &path.names))
     }
 }
 
@@ -66,19 +73,6 @@ pub(super) fn label_value(labels: &str, key: &str) -> Option<String> {
         return None;
     }
     values_in_json(labels, &[key.to_owned()]).pop()
-}
-
-/// The values of a field of the metadata, of `apiVersion` or of `kind`; `None` if the path leads to another part of the object.
-fn header_values(types: Option<&TypeMeta>, metadata: &ObjectMeta, names: &[String]) -> Option<Vec<String>> {
-    let (first, rest) = names.split_first()?;
-    match (first.as_str(), rest) {
-        ("metadata", _) => {
-            Some(serde_json::to_value(metadata).map_or_else(|_| Vec::new(), |metadata| values_in(&metadata, rest)))
-        }
-        ("apiVersion", []) => Some(types.map(|types| types.api_version.clone()).into_iter().collect()),
-        ("kind", []) => Some(types.map(|types| types.kind.clone()).into_iter().collect()),
-        _ => None,
-    }
 }
 
 /// The values below these names of a decoded value.

@@ -156,7 +156,7 @@ impl<K: Object> Object for Lazy<K> {
     fn decode(raw: &RawObject<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             json: raw.json().into(),
-            labels: raw.labels(),
+            labels: raw.labels.clone(),
             key: raw.identity().key.clone(),
             decoded: Mutex::new(Weak::new()),
         })

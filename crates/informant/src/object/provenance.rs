@@ -7,11 +7,11 @@ use kube::core::TypeMeta;
 /// The origin of objects: their apiVersion and kind, and their cluster. All objects of one source share it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
-    types: TypeMeta,
-    cluster: Option<Arc<str>>,
+    pub(crate) types: TypeMeta,
+    pub(crate) cluster: Option<Arc<str>>,
     /// The number of history changes of the source when these objects were read. Objects of two histories may have the same uid and version
     /// but different content.
-    history: u64,
+    pub(crate) history: u64,
 }
 
 impl Provenance {
@@ -24,21 +24,6 @@ impl Provenance {
     pub fn of_cluster(mut self, cluster: impl Into<Arc<str>>) -> Self {
         self.cluster = Some(cluster.into());
         self
-    }
-
-    /// The same origin with another apiVersion and kind.
-    pub(super) fn of_types(&self, types: TypeMeta) -> Self {
-        Self { types, cluster: self.cluster.clone(), history: self.history }
-    }
-
-    /// Sets the number of history changes.
-    pub(crate) fn of_history(mut self, history: u64) -> Self {
-        self.history = history;
-        self
-    }
-
-    pub(crate) fn history(&self) -> u64 {
-        self.history
     }
 
     /// apiVersion and kind; both are empty if the source has none.

@@ -56,7 +56,8 @@ pub struct RawObject<'a> {
     json: &'a str,
     /// Offset in `json` of the first member after apiVersion and kind.
     body_start: usize,
-    labels: Range<usize>,
+    /// The range of the value of `metadata.labels` in `json`; empty if there is none.
+    pub(super) labels: Range<usize>,
 }
 
 impl Scanner {
@@ -99,7 +100,7 @@ impl Scanner {
 
     /// Sets the history of the source to which the objects belong that are scanned from now on.
     pub(crate) fn begin_history(&mut self, history: u64) {
-        self.provenance = Arc::new(Provenance::clone(&self.provenance).of_history(history));
+        Arc::make_mut(&mut self.provenance).history = history;
     }
 
     /// Reads the identity of the object and checks the syntax of all of it.
@@ -155,7 +156,7 @@ impl Scanner {
         }
         if types.api_version.is_empty() && types.kind.is_empty() {
             let types = TypeMeta { api_version: api_version.to_owned(), kind: kind.to_owned() };
-            return Ok(Arc::new(self.provenance.of_types(types)));
+            return Ok(Arc::new(Provenance { types, ..Provenance::clone(&self.provenance) }));
         }
         Err(DecodeError::wrong_type(found.identity.key.clone(), types, api_version, kind))
     }
@@ -175,11 +176,6 @@ impl<'a> RawObject<'a> {
     /// The object as compact JSON.
     pub fn json(&self) -> &'a str {
         self.json
-    }
-
-    /// The range of the value of `metadata.labels` in [`json`](Self::json); empty if there is none.
-    pub(super) fn labels(&self) -> Range<usize> {
-        self.labels.clone()
     }
 
     /// Decodes the fields that `T` names.

@@ -9,11 +9,7 @@ use std::fmt;
 use derive_where::derive_where;
 use tokio::time::{Duration, Instant};
 
-use super::{
-    DeltaFifo,
-    progress::ChangeRef,
-    rules::{BatchContent, Outcomes},
-};
+use super::{DeltaFifo, progress::ChangeRef, rules::BatchContent};
 use crate::{
     Key, Origin, ResourceVersion,
     delta::{Delta, Deltas},
@@ -128,12 +124,12 @@ impl<O> Batch<O> {
 
     /// Reports that all items were processed.
     pub fn acknowledge(mut self) {
-        self.settle_items(&Outcomes::AllDone);
+        self.settle_items(&|_| ItemOutcome::Done, ItemOutcome::Done);
     }
 
     /// Acknowledges everything. Returns the items, so that a caller that holds a lock can drop them after releasing it, and how many items wait.
     pub(crate) fn acknowledge_returning_items(mut self) -> (Vec<ObjectChanges<O>>, usize) {
-        let waiting = self.settle_items(&Outcomes::AllDone);
+        let waiting = self.settle_items(&|_| ItemOutcome::Done, ItemOutcome::Done);
         (std::mem::take(&mut self.taken.items), waiting)
     }
 
@@ -144,18 +140,18 @@ impl<O> Batch<O> {
 
     /// Acknowledges or requeues each item by itself, all in one step.
     pub fn settle(mut self, outcome: impl FnMut(&ObjectChanges<O>) -> ItemOutcome) {
-        let outcomes = self.items().iter().map(outcome).collect();
-        self.settle_items(&Outcomes::Each(outcomes));
+        let outcomes: Vec<_> = self.items().iter().map(outcome).collect();
+        self.settle_items(&|position| outcomes[position], ItemOutcome::Done);
     }
 
-    /// Returns how many items wait afterwards.
-    fn settle_items(&mut self, outcomes: &Outcomes) -> usize {
+    /// `pending` is the outcome of the change that belongs to no item. Returns how many items wait afterwards.
+    fn settle_items(&mut self, outcome: &dyn Fn(usize) -> ItemOutcome, pending: ItemOutcome) -> usize {
         self.is_settled = true;
         let count = self.taken.items.len();
         let (waited, waiting) = self.queue.update(|rules| {
-            let waited = rules.len();
-            rules.settle(&mut self.taken, outcomes);
-            (waited, rules.len())
+            let waited = rules.items.len();
+            rules.settle(&mut self.taken, outcome, pending);
+            (waited, rules.items.len())
         });
         let elapsed = self.taken_at.elapsed();
         if is_slow(count, elapsed, waited) {
@@ -204,7 +200,8 @@ fn is_slow(items: usize, elapsed: Duration, waiting: usize) -> bool {
 impl<O> Drop for Batch<O> {
     fn drop(&mut self) {
         if !self.is_settled {
-            self.settle_items(&Outcomes::AllRequeued);
+            let requeue = ItemOutcome::Requeue { processed: 0 };
+            self.settle_items(&|_| requeue, requeue);
         }
     }
 }

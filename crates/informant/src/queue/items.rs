@@ -12,7 +12,6 @@ use derive_where::derive_where;
 use super::{
     ItemOutcome, ObjectChanges,
     progress::{ChangeRef, Progress},
-    rules::Outcomes,
 };
 use crate::{
     Cached, Key,
@@ -90,12 +89,12 @@ impl<O> Items<O> {
     pub(super) fn settle(
         &mut self,
         taken: &[ObjectChanges<O>],
-        outcomes: &Outcomes,
+        outcome: &dyn Fn(usize) -> ItemOutcome,
         progress: &mut Progress,
     ) -> Vec<Cached<O>> {
         let mut discarded = Vec::new();
         for (position, ObjectChanges { deltas, change, slot, .. }) in taken.iter().enumerate() {
-            let rest = match outcomes.of(position) {
+            let rest = match outcome(position) {
                 ItemOutcome::Done => None,
                 ItemOutcome::Requeue { processed } => deltas.rest(processed),
             };

@@ -102,7 +102,7 @@ impl<O> DeltaFifo<O> {
 
     /// Closes the queue: consumers receive the remaining changes, then [`Closed`]. Further changes are still accepted.
     pub fn close(&self) {
-        self.update(Rules::close);
+        self.update(|rules| rules.is_closed = true);
     }
 
     /// Takes the object that has waited longest, with its changes. Waits while there is none.
@@ -150,7 +150,7 @@ impl<O> DeltaFifo<O> {
     /// Returns true once every object of the first list has been taken, and acknowledged or requeued. If the first change was not a list, it
     /// returns true at once.
     pub fn is_synced(&self) -> bool {
-        self.read(|rules| rules.is_synced())
+        self.read(|rules| rules.progress.is_synced())
     }
 
     /// Waits until [`is_synced`](Self::is_synced).
@@ -161,7 +161,7 @@ impl<O> DeltaFifo<O> {
     ///
     /// [`Closed`], if the queue is closed and empty before that.
     pub async fn synced(&self) -> Result<(), Closed> {
-        let outcome = |rules: &mut Rules<O>| match rules.is_synced() {
+        let outcome = |rules: &mut Rules<O>| match rules.progress.is_synced() {
             true => Some(Ok(())),
             false => rules.is_exhausted().then_some(Err(Closed)),
         };
@@ -170,12 +170,12 @@ impl<O> DeltaFifo<O> {
 
     /// Returns the version that the consumer has reached: all changes up to it have been acknowledged.
     pub fn reached(&self) -> Option<ResourceVersion> {
-        self.read(|rules| rules.reached().cloned())
+        self.read(|rules| rules.progress.reached().cloned())
     }
 
     /// Returns how many objects can be taken: those with waiting changes that are not in flight.
     pub fn len(&self) -> usize {
-        self.read(|rules| rules.len())
+        self.read(|rules| rules.items.len())
     }
 
     /// Returns true if no object can be taken.
@@ -186,12 +186,12 @@ impl<O> DeltaFifo<O> {
     /// Returns the keys of the objects with waiting changes, each once: first the objects that can be taken, in the
     /// order in which they are taken, then the objects that are also in flight.
     pub fn waiting_keys(&self) -> Vec<Key> {
-        self.read(|rules| rules.waiting_keys())
+        self.read(|rules| rules.items.waiting_keys().cloned().collect())
     }
 
     /// Returns the waiting changes of an object, without its changes in flight.
     pub fn waiting(&self, key: &Key) -> Option<Deltas<O>> {
-        self.read(|rules| rules.waiting(key))
+        self.read(|rules| rules.items.waiting(key).cloned())
     }
 
     fn take(&self, rules: &mut Rules<O>, at_most: usize) -> Result<Option<Batch<O>>, Closed> {

@@ -75,7 +75,7 @@ impl Progress {
 
     /// Adds the reference of an object that waits from now on.
     pub(super) fn add(&mut self, change: ChangeRef) -> ChangeRef {
-        self.tracker.add_waiting(change.number);
+        self.tracker.update(change.number, |tracked| tracked.waiting += 1);
         self.count(change);
         change
     }
@@ -88,7 +88,10 @@ impl Progress {
 
     /// Marks an object as in flight.
     pub(super) fn take(&mut self, change: ChangeRef) {
-        self.tracker.move_to_in_flight(change.number);
+        self.tracker.update(change.number, |tracked| {
+            tracked.waiting -= 1;
+            tracked.in_flight += 1;
+        });
     }
 
     pub(super) fn take_pending(&mut self) -> Option<ChangeRef> {
@@ -98,19 +101,22 @@ impl Progress {
     /// Acknowledges an object in flight.
     pub(super) fn acknowledge(&mut self, change: ChangeRef) {
         self.discount(change);
-        self.tracker.remove_in_flight(change.number);
+        self.tracker.update(change.number, |tracked| tracked.in_flight -= 1);
     }
 
     /// Marks an object in flight as waiting again; returns its new reference.
     pub(super) fn requeue(&mut self, change: ChangeRef) -> ChangeRef {
         self.discount(change);
-        self.tracker.move_to_waiting(change.number);
+        self.tracker.update(change.number, |tracked| {
+            tracked.in_flight -= 1;
+            tracked.waiting += 1;
+        });
         ChangeRef { is_counted: false, ..change }
     }
 
     /// Combines the references of a requeued object and of its deltas that wait already: the object refers to the older change.
     pub(super) fn combine(&mut self, requeued: ChangeRef, waiting: ChangeRef) -> ChangeRef {
-        self.tracker.remove_waiting(requeued.number.max(waiting.number));
+        self.tracker.update(requeued.number.max(waiting.number), |tracked| tracked.waiting -= 1);
         // A requeued reference is not counted.
         ChangeRef { number: requeued.number.min(waiting.number), is_counted: waiting.is_counted }
     }
@@ -145,7 +151,7 @@ impl Progress {
     }
 
     pub(super) fn is_anything_in_flight(&self) -> bool {
-        self.tracker.is_anything_in_flight()
+        self.tracker.in_flight > 0
     }
 
     pub(super) fn is_synced(&self) -> bool {

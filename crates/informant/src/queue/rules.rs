@@ -10,18 +10,18 @@ use super::{
     progress::{ChangeRef, Progress},
 };
 use crate::{
-    Cached, Deleted, Key, ResourceVersion,
-    delta::{Change, Delta, Deltas, Relist},
+    Cached, Deleted, ResourceVersion,
+    delta::{Change, Delta, Relist},
 };
 
 pub(super) struct Rules<O> {
-    items: Items<O>,
-    progress: Progress,
+    pub(super) items: Items<O>,
+    pub(super) progress: Progress,
     /// True if a relist of a changed history waits.
     history_changed: bool,
     /// True if listed objects are queued as `Replaced`; false for `Sync`.
     emits_replaced: bool,
-    is_closed: bool,
+    pub(super) is_closed: bool,
     /// Objects that are not needed any more. The caller drops them after it has released the lock.
     discarded: Vec<Cached<O>>,
 }
@@ -33,31 +33,6 @@ pub(super) struct BatchContent<O> {
     pub(super) pending: Option<ChangeRef>,
     pub(super) version: Option<ResourceVersion>,
     pub(super) history_changed: bool,
-}
-
-/// One outcome for each item of a batch, in the same order.
-pub(super) enum Outcomes {
-    AllDone,
-    AllRequeued,
-    Each(Vec<ItemOutcome>),
-}
-
-impl Outcomes {
-    pub(super) fn of(&self, position: usize) -> ItemOutcome {
-        match self {
-            Self::AllDone => ItemOutcome::Done,
-            Self::AllRequeued => ItemOutcome::Requeue { processed: 0 },
-            Self::Each(outcomes) => outcomes[position],
-        }
-    }
-
-    fn requeue_any(&self) -> bool {
-        match self {
-            Self::AllDone => false,
-            Self::AllRequeued => true,
-            Self::Each(outcomes) => outcomes.iter().any(|outcome| *outcome != ItemOutcome::Done),
-        }
-    }
 }
 
 impl<O> Rules<O> {
@@ -177,10 +152,6 @@ impl<O> Rules<O> {
         }
     }
 
-    pub(super) fn close(&mut self) {
-        self.is_closed = true;
-    }
-
     /// Takes the items that have waited longest, and the versions that belong to no item; `None` if there are neither.
     pub(super) fn take(&mut self, at_most: usize) -> Option<BatchContent<O>> {
         if self.items.len() == 0 && !self.progress.has_version() {
@@ -194,21 +165,27 @@ impl<O> Rules<O> {
         Some(BatchContent { items, pending, version, history_changed })
     }
 
-    /// Acknowledges or requeues each item of a batch. The caller drops the items after it has released the lock.
+    /// Acknowledges or requeues each item of a batch, by its position, and the change that belongs to no item. The caller drops the items after it
+    /// has released the lock.
     ///
-    /// A change that belongs to no item is requeued with all items. A relist of a changed history is requeued with any item, which may be part
-    /// of the relist: the next batch that contains the item must carry the history change again.
-    pub(super) fn settle(&mut self, taken: &mut BatchContent<O>, outcomes: &Outcomes) {
-        let repeats_history_change = taken.history_changed && outcomes.requeue_any();
-        self.history_changed |= repeats_history_change;
+    /// A relist of a changed history is requeued with any item, which may be part of the relist: the next batch that contains the item must carry
+    /// the history change again.
+    pub(super) fn settle(
+        &mut self,
+        taken: &mut BatchContent<O>,
+        item_outcome: &dyn Fn(usize) -> ItemOutcome,
+        pending_outcome: ItemOutcome,
+    ) {
+        let is_requeued = |position| item_outcome(position) != ItemOutcome::Done;
+        let requeues_pending =
+            pending_outcome != ItemOutcome::Done || (taken.history_changed && (0..taken.items.len()).any(is_requeued));
+        self.history_changed |= taken.history_changed && requeues_pending;
         match taken.pending.take() {
-            Some(pending) if repeats_history_change || matches!(outcomes, Outcomes::AllRequeued) => {
-                self.progress.requeue_pending(pending);
-            }
+            Some(pending) if requeues_pending => self.progress.requeue_pending(pending),
             Some(pending) => self.progress.acknowledge(pending),
             None => {}
         }
-        self.discarded.extend(self.items.settle(&taken.items, outcomes, &mut self.progress));
+        self.discarded.extend(self.items.settle(&taken.items, item_outcome, &mut self.progress));
         self.progress.batch_settled();
         if self.items.free_memory() {
             self.progress.free_memory();
@@ -219,26 +196,6 @@ impl<O> Rules<O> {
     pub(super) fn is_exhausted(&self) -> bool {
         let is_idle = self.items.len() == 0 && !self.progress.is_anything_in_flight();
         self.is_closed && is_idle && !self.progress.has_version()
-    }
-
-    pub(super) fn is_synced(&self) -> bool {
-        self.progress.is_synced()
-    }
-
-    pub(super) fn reached(&self) -> Option<&ResourceVersion> {
-        self.progress.reached()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.items.len()
-    }
-
-    pub(super) fn waiting_keys(&self) -> Vec<Key> {
-        self.items.waiting_keys().cloned().collect()
-    }
-
-    pub(super) fn waiting(&self, key: &Key) -> Option<Deltas<O>> {
-        self.items.waiting(key).cloned()
     }
 
     /// Takes the objects that the last call displaced.

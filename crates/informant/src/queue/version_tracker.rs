@@ -22,7 +22,7 @@ pub(super) struct VersionTracker {
     /// How many changes were pushed.
     pushed: u64,
     /// INV-M2: the sum of `in_flight` over `changes`.
-    in_flight: usize,
+    pub(super) in_flight: usize,
     /// INV-M3: the number of `changes` without a reference.
     unreferenced: usize,
     reached: Option<NumberedVersion>,
@@ -30,12 +30,12 @@ pub(super) struct VersionTracker {
 
 /// One change, and how many objects refer to it.
 #[derive(Debug)]
-struct TrackedChange {
+pub(super) struct TrackedChange {
     number: u64,
     /// The version of this change, or of a later one that is reached together with it; `None` for a change without a version, such as a resync.
     version: Option<NumberedVersion>,
-    waiting: u32,
-    in_flight: u32,
+    pub(super) waiting: u32,
+    pub(super) in_flight: u32,
 }
 
 impl VersionTracker {
@@ -48,46 +48,6 @@ impl VersionTracker {
         self.changes.push_back(TrackedChange { number, version, waiting: 0, in_flight: 0 });
         self.unreferenced += 1;
         number
-    }
-
-    /// Adds a reference of a waiting object.
-    pub(super) fn add_waiting(&mut self, number: u64) {
-        self.change(number, |tracked| tracked.waiting += 1);
-    }
-
-    /// Turns a reference of a waiting object into a reference of an object in flight.
-    pub(super) fn move_to_in_flight(&mut self, number: u64) {
-        self.in_flight += 1;
-        self.change(number, |tracked| {
-            tracked.waiting -= 1;
-            tracked.in_flight += 1;
-        });
-    }
-
-    /// Turns a reference of an object in flight into a reference of a waiting object, because the object was requeued.
-    pub(super) fn move_to_waiting(&mut self, number: u64) {
-        self.in_flight -= 1;
-        self.change(number, |tracked| {
-            tracked.in_flight -= 1;
-            tracked.waiting += 1;
-        });
-    }
-
-    /// Removes the reference of a waiting object that now refers to an older change.
-    pub(super) fn remove_waiting(&mut self, number: u64) {
-        self.change(number, |tracked| tracked.waiting -= 1);
-        self.advance();
-    }
-
-    /// Removes the reference of an object in flight, because the object was acknowledged.
-    pub(super) fn remove_in_flight(&mut self, number: u64) {
-        self.in_flight -= 1;
-        self.change(number, |tracked| tracked.in_flight -= 1);
-        self.advance();
-    }
-
-    pub(super) fn is_anything_in_flight(&self) -> bool {
-        self.in_flight > 0
     }
 
     pub(super) fn reached(&self) -> Option<&NumberedVersion> {
@@ -108,16 +68,20 @@ impl VersionTracker {
         }
     }
 
-    fn change(&mut self, number: u64, change: impl FnOnce(&mut TrackedChange)) {
+    /// Changes how many objects refer to a change. Then removes the changes that are reached.
+    pub(super) fn update(&mut self, number: u64, change: impl FnOnce(&mut TrackedChange)) {
         let position = self.position(number);
         let tracked = &mut self.changes[position];
         let was_referenced = tracked.is_referenced();
+        self.in_flight -= tracked.in_flight as usize;
         change(tracked);
+        self.in_flight += tracked.in_flight as usize;
         match (was_referenced, tracked.is_referenced()) {
             (true, false) => self.unreferenced += 1,
             (false, true) => self.unreferenced -= 1,
             (true, true) | (false, false) => {}
         }
+        self.advance();
     }
 
     fn position(&self, number: u64) -> usize {

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use hashbrown::{DefaultHashBuilder, HashSet};
+use hashbrown::DefaultHashBuilder;
 use smallvec::SmallVec;
 
 use crate::slots::{Hashed, Slot, Slots, grown};
@@ -13,16 +13,13 @@ use crate::slots::{Hashed, Slot, Slots, grown};
 /// The number of a value's bucket, which names the value within one index.
 type ValueId = Slot;
 
-/// Sets of more slots than this are hash tables.
-const FEW: usize = 16;
-
 /// The slots of each value, and the values of each slot.
 #[derive(Default)]
 pub(super) struct Buckets {
     /// The values of each slot, by its number; slots beyond the end have none.
     ///
-    /// INV-X1: a slot has a value exactly if the value's bucket has the slot.
-    values_of: Vec<SmallVec<[ValueId; 4]>>,
+    /// INV-X1: a slot has a value exactly if the value's bucket has the slot, at the place that is noted here.
+    values_of: Vec<SmallVec<[BucketEntry; 2]>>,
 
     /// INV-X2: no bucket is empty.
     buckets: Slots<Bucket>,
@@ -32,14 +29,16 @@ pub(super) struct Buckets {
 #[derive(Clone)]
 struct Bucket {
     text: Arc<str>,
-    slots: SlotSet,
+    /// In no order. Most values of a typical index have few objects.
+    slots: SmallVec<[Slot; 4]>,
 }
 
-/// A set of slots that costs little when it is small: most values of a typical index have few objects.
-#[derive(Clone)]
-enum SlotSet {
-    Few(SmallVec<[Slot; 4]>),
-    Many(Box<HashSet<Slot>>),
+/// The place of a slot in the bucket of one of its values.
+#[derive(Clone, Copy)]
+struct BucketEntry {
+    value: ValueId,
+    /// The position in the slots of the bucket, so that a slot is removed without a search.
+    position: u32,
 }
 
 impl Buckets {
@@ -53,20 +52,34 @@ impl Buckets {
             self.values_of.resize_with(position + 1, SmallVec::new);
         }
         let old = std::mem::take(&mut self.values_of[position]);
-        for &id in &old {
-            self.bucket_mut(id).slots.remove(slot);
-        }
+        old.iter().for_each(|entry| self.remove_from_bucket(*entry));
         for text in texts {
-            let id = self.find_or_add(text);
+            let value = self.find_or_add(text);
             // A repeated value is in its bucket already.
-            if self.bucket_mut(id).slots.insert(slot) {
-                self.values_of[position].push(id);
+            if self.values_of[position].iter().all(|entry| entry.value != value) {
+                let slots = &mut self.bucket_mut(value).slots;
+                let entry = BucketEntry { value, position: slots.len() as u32 };
+                slots.push(slot);
+                self.values_of[position].push(entry);
             }
         }
-        for id in old {
-            if self.bucket(id).slots.len() == 0 {
-                self.buckets.remove(id);
+        for entry in old {
+            if self.bucket(entry.value).slots.is_empty() {
+                self.buckets.remove(entry.value);
             }
+        }
+    }
+
+    /// Removes a slot from a bucket. The last slot of the bucket takes its place.
+    fn remove_from_bucket(&mut self, BucketEntry { value, position }: BucketEntry) {
+        let slots = &mut self.bucket_mut(value).slots;
+        slots.swap_remove(position as usize);
+        if slots.len() < slots.capacity() / 8 {
+            slots.shrink_to_fit();
+        }
+        if let Some(moved) = slots.get(position as usize).copied() {
+            let mut entries = self.values_of[moved as usize].iter_mut();
+            entries.find(|entry| entry.value == value).expect("INV-X1").position = position;
         }
     }
 
@@ -91,7 +104,7 @@ impl Buckets {
 
     /// Returns the slots that have a value, in no order.
     pub(super) fn slots(&self, text: &str) -> impl Iterator<Item = Slot> {
-        self.find(text).into_iter().flat_map(|id| self.bucket(id).slots.iter())
+        self.find(text).into_iter().flat_map(|id| self.bucket(id).slots.iter().copied())
     }
 
     /// Returns the number of slots that have a value.
@@ -107,7 +120,7 @@ impl Buckets {
     /// Returns the values of a slot.
     pub(super) fn values(&self, slot: Slot) -> impl Iterator<Item = &str> + Clone {
         let values = self.values_of.get(slot as usize).map(SmallVec::as_slice).unwrap_or_default();
-        values.iter().map(|&id| &*self.bucket(id).text)
+        values.iter().map(|entry| &*self.bucket(entry.value).text)
     }
 
     fn find(&self, text: &str) -> Option<ValueId> {
@@ -115,7 +128,7 @@ impl Buckets {
     }
 
     fn find_or_add(&mut self, text: &str) -> ValueId {
-        let bucket = || Bucket { text: text.into(), slots: SlotSet::Few(SmallVec::new()) };
+        let bucket = || Bucket { text: text.into(), slots: SmallVec::new() };
         self.find(text).unwrap_or_else(|| self.buckets.insert(bucket()))
     }
 
@@ -132,15 +145,16 @@ impl Buckets {
     pub(super) fn check_invariants(&self, end: usize) -> Vec<Vec<&str>> {
         self.buckets.check_invariants();
         for (id, bucket) in self.buckets.occupied() {
-            assert!(bucket.slots.len() > 0, "INV-X2");
+            assert!(!bucket.slots.is_empty(), "INV-X2");
             assert_eq!(self.find(&bucket.text), Some(id), "INV-X1");
-            for slot in bucket.slots.iter() {
-                assert!(self.values_of[slot as usize].contains(&id), "INV-X1");
+            for (position, &slot) in (0..).zip(&bucket.slots) {
+                let mut entries = self.values_of[slot as usize].iter();
+                assert!(entries.any(|entry| (entry.value, entry.position) == (id, position)), "INV-X1");
             }
         }
         assert!(self.values_of.iter().skip(end).all(SmallVec::is_empty), "INV-X1");
-        for (slot, values) in (0..).zip(&self.values_of) {
-            assert!(values.iter().all(|&id| self.bucket(id).slots.iter().any(|other| other == slot)), "INV-X1");
+        for (slot, entries) in (0..).zip(&self.values_of) {
+            assert!(entries.iter().all(|entry| self.bucket(entry.value).slots.contains(&slot)), "INV-X1");
         }
         (0..).take(end).map(|slot| self.values(slot).collect()).collect()
     }
@@ -156,54 +170,4 @@ fn hash_of(text: &str) -> u64 {
     // A random seed: values come from users of the cluster, who must not be able to choose colliding ones.
     static SEED: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
     SEED.hash_one(text)
-}
-
-impl SlotSet {
-    /// Returns false if the set has the slot already.
-    fn insert(&mut self, slot: Slot) -> bool {
-        match self {
-            Self::Few(slots) if slots.contains(&slot) => return false,
-            Self::Few(slots) if slots.len() < FEW => slots.push(slot),
-            Self::Few(slots) => {
-                let slots = slots.iter().copied().chain([slot]).collect();
-                *self = Self::Many(Box::new(slots));
-            }
-            Self::Many(slots) => return slots.insert(slot),
-        }
-        true
-    }
-
-    fn remove(&mut self, slot: Slot) {
-        match self {
-            Self::Few(slots) => {
-                if let Some(position) = slots.iter().position(|&other| other == slot) {
-                    slots.swap_remove(position);
-                }
-            }
-            Self::Many(slots) => {
-                slots.remove(&slot);
-                // Shrinks only at half of `FEW`, so that a set with about `FEW` slots is not converted with every write.
-                if slots.len() <= FEW / 2 {
-                    *self = Self::Few(slots.iter().copied().collect());
-                } else if slots.len() < slots.capacity() / 8 {
-                    slots.shrink_to_fit();
-                }
-            }
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Few(slots) => slots.len(),
-            Self::Many(slots) => slots.len(),
-        }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = Slot> {
-        let (few, many) = match self {
-            Self::Few(slots) => (Some(slots.iter()), None),
-            Self::Many(slots) => (None, Some(slots.iter())),
-        };
-        few.into_iter().flatten().chain(many.into_iter().flatten()).copied()
-    }
 }

@@ -153,14 +153,7 @@ impl AnyIndexFunction {
 }
 
 impl ComputedValues {
-    /// Computes the values of each object (a row) in each index (a column).
-    pub(super) fn new<'a>(objects: impl Iterator<Item = &'a Cached<Erased>>, functions: &[AnyIndexFunction]) -> Self {
-        let mut computed = Self::default();
-        computed.fill(objects, functions);
-        computed
-    }
-
-    /// As [`new`](Self::new), replacing the content of `self`. Returns the number of objects.
+    /// Computes the values of each object (a row) in each index (a column), which replace the content of `self`. Returns the number of objects.
     pub(super) fn fill<'a>(
         &mut self,
         objects: impl Iterator<Item = &'a Cached<Erased>>,

@@ -9,8 +9,7 @@ use std::{cell::RefCell, fmt, marker::PhantomData, sync::Arc};
 use parking_lot::ReentrantMutex;
 
 use super::{
-    Applied, Index, IndexFunction, IndexValue, IndexValues, Lister, WRITES_INSIDE_INDEX_FUNCTION, WriteBatch, Writer,
-    cache::Cache,
+    Applied, Index, IndexFunction, IndexValue, IndexValues, Lister, WRITES_INSIDE_INDEX_FUNCTION, WriteBatch, Writer, cache::Cache,
 };
 use crate::{Cached, Key, delta::Relist, error::IndexError};
 
@@ -38,22 +37,17 @@ pub struct Indexer<O> {
     object_type: PhantomData<fn(O) -> O>,
 }
 
-/// Settings of an [`Indexer`].
-pub struct IndexerBuilder<O> {
-    resource: Arc<str>,
-    has_namespace_index: bool,
-    objects: PhantomData<fn(O) -> O>,
-}
-
 impl<O> Indexer<O> {
     /// Creates an empty cache with an index by namespace.
     pub fn new() -> Self {
-        Self::builder().build()
+        Self::of_resource("objects")
     }
 
-    /// Returns a builder for an empty cache.
-    pub fn builder() -> IndexerBuilder<O> {
-        IndexerBuilder { resource: "objects".into(), has_namespace_index: true, objects: PhantomData }
+    /// As [`new`](Self::new), with the name of the objects in errors, such as "pods".
+    pub fn of_resource(resource: impl Into<Arc<str>>) -> Self {
+        let writer = Writer::new(resource.into());
+        let cache = Arc::clone(&writer.cache);
+        Self { cache, writer: ReentrantMutex::new(RefCell::new(writer)), object_type: PhantomData }
     }
 
     /// Returns a reader of this cache. It shows every write from the moment at which the writing call returns.
@@ -150,27 +144,6 @@ impl<O> Indexer<O> {
                 );
             }
         });
-    }
-}
-
-impl<O> IndexerBuilder<O> {
-    /// Sets the name of the objects in errors, such as "pods". Default: "objects".
-    pub fn resource(mut self, resource: impl Into<Arc<str>>) -> Self {
-        self.resource = resource.into();
-        self
-    }
-
-    /// Sets whether there is an index by namespace; without it, listing a namespace reads all objects. Default: yes.
-    pub fn namespace_index(mut self, has_namespace_index: bool) -> Self {
-        self.has_namespace_index = has_namespace_index;
-        self
-    }
-
-    /// Makes the cache.
-    pub fn build(self) -> Indexer<O> {
-        let writer = Writer::new(self.resource, self.has_namespace_index);
-        let cache = Arc::clone(&writer.cache);
-        Indexer { cache, writer: ReentrantMutex::new(RefCell::new(writer)), object_type: PhantomData }
     }
 }
 

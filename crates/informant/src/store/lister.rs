@@ -12,14 +12,10 @@ use std::{
 
 use derive_where::derive_where;
 
-use super::{
-    AnyIndexFunction, Index, LabelSelector, Lookup, NAMESPACE_INDEX, Snapshot, cache::Cache, index::Objects,
-    table::Table,
-};
+use super::{AnyIndexFunction, Index, LabelSelector, Lookup, Snapshot, cache::Cache, index::Objects, table::Table};
 use crate::{
     Cached, Key, ResourceVersion,
     error::{IndexError, NotFound},
-    key::KeyParts,
     object::{Erased, Labelled},
 };
 
@@ -50,7 +46,7 @@ pub struct Lister<O> {
 }
 
 /// Reads the objects of one namespace.
-#[derive_where(Clone)]
+#[derive_where(Clone, Debug)]
 pub struct NamespaceLister<O> {
     lister: Lister<O>,
     namespace: Arc<str>,
@@ -186,8 +182,7 @@ impl<O> Lister<O> {
 impl<O> NamespaceLister<O> {
     /// The object with a name. If the namespace is empty, the cluster-scoped object with that name.
     pub fn get(&self, name: &str) -> Option<Cached<O>> {
-        let key = KeyParts::new(&self.namespace, name);
-        self.lister.cache.read(|table| table.get_parts(key).cloned()).map(Cached::typed)
+        self.lister.get(&Key::namespaced(&self.namespace, name))
     }
 
     /// The object with a name, or an error that names it.
@@ -201,7 +196,7 @@ impl<O> NamespaceLister<O> {
 
     /// All objects of the namespace.
     pub fn list(&self) -> Vec<Cached<O>> {
-        in_namespace(&self.namespace, self.lister.cache.read(|table| table.in_namespace(&self.namespace)))
+        Cached::all_typed(self.lister.cache.read(|table| table.in_namespace(&self.namespace)))
     }
 
     /// The objects of the namespace whose labels match; see [`Lister::select`].
@@ -212,15 +207,6 @@ impl<O> NamespaceLister<O> {
     {
         select(selector, || self.list())
     }
-}
-
-/// Gives the objects of a namespace their type, and logs a warning if all objects were read to find them. The second argument is the result
-/// of [`Table::in_namespace`]. Users' code may receive the warning, so it is logged after the table lock is released.
-pub(super) fn in_namespace<O>(namespace: &str, (objects, is_scan): (Vec<Cached<Erased>>, bool)) -> Vec<Cached<O>> {
-    if is_scan {
-        tracing::warn!(namespace, index = NAMESPACE_INDEX, "no index by namespace; reading all objects");
-    }
-    Cached::all_typed(objects)
 }
 
 /// Returns the objects whose labels match. Reads the labels after `list` has returned, without a lock: reading them may run users' code, and no
@@ -250,11 +236,5 @@ impl<O> fmt::Debug for Lister<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stopped = if self.has_stopped() { ", stopped" } else { "" };
         write!(f, "Lister({}, {}{stopped})", self.cache.resource, self.len())
-    }
-}
-
-impl<O> fmt::Debug for NamespaceLister<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "NamespaceLister({}, {:?})", self.lister.cache.resource, self.namespace)
     }
 }

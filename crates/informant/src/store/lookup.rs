@@ -6,8 +6,10 @@ use std::sync::Arc;
 /// from the name of the index and the value, as text: `("node", "node-1").into()`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Lookup {
-    index: Arc<str>,
-    value: String,
+    /// The name of the index.
+    pub(super) index: Arc<str>,
+    /// The value as text.
+    pub(super) value: String,
 }
 
 impl Lookup {
@@ -18,16 +20,6 @@ impl Lookup {
     /// Converts the arguments of a read. That may run users' code, so it is done before the table lock is taken.
     pub(crate) fn collect(lookups: impl IntoIterator<Item = impl Into<Self>>) -> Vec<Self> {
         lookups.into_iter().map(Into::into).collect()
-    }
-
-    /// Returns the name of the index.
-    pub(super) fn index(&self) -> &str {
-        &self.index
-    }
-
-    /// Returns the value as text.
-    pub(super) fn value(&self) -> &str {
-        &self.value
     }
 }
 

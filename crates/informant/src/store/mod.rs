@@ -26,7 +26,7 @@ mod writer; // writes the cache, without a lock
 pub(crate) use compute::AnyIndexFunction;
 pub use compute::{IndexFunction, IndexValue, IndexValues, LookupValue};
 pub use index::Index;
-pub use indexer::{Indexer, IndexerBuilder};
+pub use indexer::Indexer;
 pub use lister::{Lister, NamespaceLister};
 pub use lookup::Lookup;
 pub use selector::LabelSelector;

@@ -8,7 +8,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     str::FromStr,
-    sync::Arc,
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1;
@@ -16,7 +15,7 @@ use kube::core::{Expression, Selector, SelectorExt};
 
 use crate::error::ParseError;
 
-/// Selects objects by their labels. Cheap to clone.
+/// Selects objects by their labels.
 ///
 /// It is parsed from the syntax that `kubectl --selector` takes, and made from `kube`'s [`Selector`] and [`Expression`] with `into()`. The
 /// `selector` of a Deployment or another object of the API is converted with `LabelSelector::try_from(&selector)`.
@@ -47,9 +46,7 @@ use crate::error::ParseError;
 /// # Ok::<(), informant::error::ParseError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LabelSelector {
-    requirements: Arc<[Expression]>,
-}
+pub struct LabelSelector(Selector);
 
 // What is wrong at one place of a label selector.
 const INVALID_KEY: &str = "expected a label key, such as `app` or `example.com/team`";
@@ -64,7 +61,7 @@ const EXPECTED_COMMA: &str = "expected a comma or the end";
 impl LabelSelector {
     /// Whether these labels meet all requirements.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.requirements.iter().all(|requirement| requirement.matches(labels))
+        self.0.matches(labels)
     }
 
     /// Checks the text of a selector for a server, which also compares numbers: nothing is checked from the first `<` or `>` on.
@@ -77,19 +74,13 @@ impl LabelSelector {
 
     /// Whether there are no requirements, so that every object matches.
     pub(crate) fn matches_everything(&self) -> bool {
-        self.requirements.is_empty()
+        self.0.selects_all()
     }
 
     /// Whether a requirement allows no value at all, so that no object matches.
     pub(crate) fn matches_nothing(&self) -> bool {
-        self.requirements.iter().any(|requirement| match requirement {
-            Expression::In(_, values) => values.is_empty(),
-            Expression::NotIn(..)
-            | Expression::Equal(..)
-            | Expression::NotEqual(..)
-            | Expression::Exists(_)
-            | Expression::DoesNotExist(_) => false,
-        })
+        let mut requirements = self.0.clone().into_iter();
+        requirements.any(|requirement| matches!(requirement, Expression::In(_, values) if values.is_empty()))
     }
 }
 
@@ -99,7 +90,7 @@ impl FromStr for LabelSelector {
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let mut parser = Parser { text, at: 0 };
         match parser.requirements() {
-            Ok(requirements) => Ok(Self { requirements: requirements.into() }),
+            Ok(requirements) => Ok(Self(requirements)),
             Err(problem) => Err(ParseError::LabelSelector { text: text.to_owned(), offset: parser.at, problem }),
         }
     }
@@ -107,31 +98,13 @@ impl FromStr for LabelSelector {
 
 impl From<Selector> for LabelSelector {
     fn from(selector: Selector) -> Self {
-        Self { requirements: selector.into_iter().collect() }
-    }
-}
-
-impl From<&Selector> for LabelSelector {
-    fn from(selector: &Selector) -> Self {
-        selector.clone().into()
+        Self(selector)
     }
 }
 
 impl From<Expression> for LabelSelector {
     fn from(requirement: Expression) -> Self {
-        Self { requirements: [requirement].into() }
-    }
-}
-
-impl FromIterator<Expression> for LabelSelector {
-    fn from_iter<I: IntoIterator<Item = Expression>>(requirements: I) -> Self {
-        Self { requirements: requirements.into_iter().collect() }
-    }
-}
-
-impl From<LabelSelector> for Selector {
-    fn from(selector: LabelSelector) -> Self {
-        selector.requirements.iter().cloned().collect()
+        Self(requirement.into())
     }
 }
 
@@ -142,7 +115,7 @@ impl TryFrom<&v1::LabelSelector> for LabelSelector {
     fn try_from(selector: &v1::LabelSelector) -> Result<Self, ParseError> {
         let equal = selector.match_labels.iter().flatten();
         let equal = equal.map(|(key, value)| Ok(Expression::Equal(key.clone(), value.clone())));
-        equal.chain(selector.match_expressions.iter().flatten().map(requirement)).collect()
+        equal.chain(selector.match_expressions.iter().flatten().map(requirement)).collect::<Result<_, _>>().map(Self)
     }
 }
 
@@ -166,11 +139,7 @@ fn requirement(requirement: &v1::LabelSelectorRequirement) -> Result<Expression,
 /// Writes the selector in the syntax that `parse` accepts.
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, requirement) in self.requirements.iter().enumerate() {
-            let comma = if position > 0 { "," } else { "" };
-            write!(f, "{comma}{requirement}")?;
-        }
-        Ok(())
+        self.0.fmt(f)
     }
 }
 
@@ -186,13 +155,13 @@ struct Parser<'a> {
 type Parsed<T> = Result<T, &'static str>;
 
 impl<'a> Parser<'a> {
-    fn requirements(&mut self) -> Parsed<Vec<Expression>> {
-        let mut requirements = Vec::new();
+    fn requirements(&mut self) -> Parsed<Selector> {
+        let mut requirements = Selector::default();
         if self.is_at_end() {
             return Ok(requirements);
         }
         loop {
-            requirements.push(self.requirement()?);
+            requirements.extend(self.requirement()?);
             if self.is_at_end() {
                 return Ok(requirements);
             }
@@ -353,7 +322,7 @@ mod tests {
         for (text, expected) in table {
             assert_eq!(parse(text), expected.into(), "{text:?}");
         }
-        assert_eq!(parse("a=1, b ,!c").requirements.len(), 3);
+        assert_eq!(parse("a=1, b ,!c").0.into_iter().count(), 3);
         assert!(parse("").matches_everything() && parse("  ").matches_everything());
     }
 
@@ -451,11 +420,11 @@ mod tests {
         );
         random::check(2000, (selectors, labels), |(requirements, labels)| {
             let of_kube: Selector = requirements.iter().cloned().collect();
-            let selector = LabelSelector::from(&of_kube);
+            let selector = LabelSelector::from(of_kube.clone());
 
             assert_eq!(selector.to_string().parse(), Ok(selector.clone()));
             assert_eq!(selector.matches(&labels), of_kube.matches(&labels));
-            assert_eq!(Selector::from(selector), of_kube);
+            assert_eq!(selector.0, of_kube);
         });
     }
 }

@@ -4,12 +4,7 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 
 use derive_where::derive_where;
 
-use super::{
-    Index, LabelSelector, Lookup,
-    index::Objects,
-    lister::{in_namespace, select},
-    table::Table,
-};
+use super::{Index, LabelSelector, Lookup, index::Objects, lister::select, table::Table};
 use crate::{Cached, Key, ResourceVersion, error::IndexError, object::Labelled};
 
 /// The objects, indexes and version of the cache at one moment. Later changes of the cache do not affect it.
@@ -67,7 +62,7 @@ impl<O> Snapshot<O> {
 
     /// The objects of one namespace. An empty name means all namespaces.
     pub fn in_namespace(&self, namespace: &str) -> Vec<Cached<O>> {
-        in_namespace(namespace, self.table.in_namespace(namespace))
+        Cached::all_typed(self.table.in_namespace(namespace))
     }
 
     /// The index with this name, as it was when the snapshot was taken. Holding it costs as much as holding the snapshot.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::{
-    NAMESPACE_INDEX,
     buckets::Buckets,
     compute::{AnyIndexFunction, ComputedValues},
     lookup::Lookup,
@@ -12,7 +11,6 @@ use super::{
 use crate::{
     Cached, Key, ResourceVersion,
     error::IndexError,
-    key::KeyParts,
     object::Erased,
     slots::{Keyed, Slot, Slots},
 };
@@ -23,11 +21,16 @@ pub(super) struct Table {
     /// The objects. An object keeps its slot when it is updated, so an update changes an index only if its values change.
     objects: Slots<Cached<Erased>>,
 
+    /// The first one is the index by namespace.
+    ///
     /// INV-S3: an empty slot has no values in any index.
     indexes: Vec<TableIndex>,
 
     version: Option<ResourceVersion>,
 }
+
+/// The position of the index by namespace.
+const BY_NAMESPACE: usize = 0;
 
 /// One index: its function and its values.
 pub(super) struct TableIndex {
@@ -42,11 +45,6 @@ impl Table {
     #[inline]
     pub(super) fn get(&self, key: &Key) -> Option<&Cached<Erased>> {
         self.objects.get(self.objects.find(key)?)
-    }
-
-    #[inline]
-    pub(super) fn get_parts(&self, key: KeyParts<'_>) -> Option<&Cached<Erased>> {
-        self.objects.get(self.objects.find_parts(key)?)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -86,24 +84,17 @@ impl Table {
         self.indexes.get(position)
     }
 
-    /// Returns the objects of a namespace, in no order, or all objects if its name is empty. Also returns true if all objects were read
-    /// because there is no index by namespace.
-    pub(super) fn in_namespace(&self, namespace: &str) -> (Vec<Cached<Erased>>, bool) {
-        if namespace.is_empty() {
-            return (self.list(), false);
-        }
-        match self.index(NAMESPACE_INDEX) {
-            Ok(index) => (self.by_value(index, namespace), false),
-            Err(_) => {
-                let is_in_namespace = |object: &&Cached<Erased>| object.key().namespace() == Some(namespace);
-                (self.iter().filter(is_in_namespace).cloned().collect(), true)
-            }
+    /// Returns the objects of a namespace, in no order, or all objects if its name is empty.
+    pub(super) fn in_namespace(&self, namespace: &str) -> Vec<Cached<Erased>> {
+        match namespace {
+            "" => self.list(),
+            _ => self.by_value(&self.indexes[BY_NAMESPACE], namespace),
         }
     }
 
     /// Returns the objects that have all of these values, each in its index, in no order; without any value, all objects.
     pub(super) fn by_indexes(&self, lookups: &[Lookup]) -> Result<Vec<Cached<Erased>>, IndexError> {
-        let wanted = lookups.iter().map(|lookup| Ok((&self.index(lookup.index())?.buckets, lookup.value())));
+        let wanted = lookups.iter().map(|lookup| Ok((&self.index(&lookup.index)?.buckets, lookup.value.as_str())));
         let wanted = wanted.collect::<Result<Vec<_>, IndexError>>()?;
         // Starts with the rarest value, so that the other values are checked for few objects.
         let Some((rarest, value)) = wanted.iter().min_by_key(|(buckets, value)| buckets.count(value)) else {
@@ -138,6 +129,11 @@ impl Table {
 
 /// Writing.
 impl Table {
+    /// Makes an empty table with an index by namespace.
+    pub(super) fn new(by_namespace: AnyIndexFunction) -> Self {
+        Self { indexes: vec![TableIndex::new(by_namespace)], ..Self::default() }
+    }
+
     /// Applies writes in order. `computed` has the index values of all upserts. Returns the result of each write: no object is dropped in
     /// this function, during which readers may have to wait.
     pub(super) fn apply(&mut self, batch: WriteBatch<Erased>, computed: &ComputedValues) -> Vec<Replacement<Erased>> {

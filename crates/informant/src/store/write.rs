@@ -1,6 +1,6 @@
 //! [`WriteBatch`], the writes that are applied at once, and [`Applied`], their result.
 
-use std::{fmt, marker::PhantomData};
+use std::marker::PhantomData;
 
 use derive_where::derive_where;
 
@@ -23,6 +23,7 @@ use crate::{Cached, Key, ResourceVersion, error::IndexError, object::Erased};
 /// assert_eq!(*stock.lister().get(&apples).unwrap(), 12);
 /// assert_eq!(stock.lister().version(), Some("7".into()));
 /// ```
+#[derive_where(Debug, Default)]
 pub struct WriteBatch<O> {
     /// `new` is the object that a write stores; `None` if it removes one. Applying the batch sets `old` to the replaced object. If `old` is
     /// set before the batch is applied, the cache has that object, and the write changes nothing.
@@ -56,12 +57,12 @@ pub struct Replacement<O> {
 impl<O> WriteBatch<O> {
     /// Returns an empty batch.
     pub fn new() -> Self {
-        Self::with_capacity(0)
+        Self::default()
     }
 
     /// Returns an empty batch with room for this number of writes.
     pub fn with_capacity(writes: usize) -> Self {
-        Self { writes: Vec::with_capacity(writes), removed: Vec::new(), version: None, object_type: PhantomData }
+        Self { writes: Vec::with_capacity(writes), ..Self::default() }
     }
 
     /// Stores an object, replacing the one with the same key.
@@ -116,17 +117,5 @@ impl Applied<Erased> {
         };
         let Self { replacements, index_panics, objects } = self;
         Applied { replacements: replacements.into_iter().map(typed).collect(), index_panics, objects }
-    }
-}
-
-impl<O> Default for WriteBatch<O> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<O> fmt::Debug for WriteBatch<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WriteBatch").field("writes", &self.writes.len()).field("version", &self.version).finish()
     }
 }

@@ -33,10 +33,9 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Creates the writer of an empty cache. `resource` is the name of the objects in errors.
-    pub(crate) fn new(resource: Arc<str>, has_namespace_index: bool) -> Self {
-        let functions: Vec<_> = has_namespace_index.then(AnyIndexFunction::by_namespace).into_iter().collect();
-        let mut table = Table::default();
-        table.add_indexes(functions.iter().cloned().map(TableIndex::new).collect());
+    pub(crate) fn new(resource: Arc<str>) -> Self {
+        let by_namespace = AnyIndexFunction::by_namespace();
+        let (table, functions) = (Table::new(by_namespace.clone()), vec![by_namespace]);
         let (computed, slow_after) = (ComputedValues::default(), Duration::from_millis(100));
         Self { cache: Arc::new(Cache::new(table, resource)), functions, computed, slow_after }
     }
@@ -100,7 +99,8 @@ impl Writer {
         }
         let table = self.cache.snapshot();
         let begun = Instant::now();
-        let computed = ComputedValues::new(table.iter(), &added);
+        let mut computed = ComputedValues::default();
+        computed.fill(table.iter(), &added);
         self.warn_if_slow(&added, table.len(), begun.elapsed());
         let mut indexes: Vec<_> = added.iter().cloned().map(TableIndex::new).collect();
         for (row, (slot, _)) in table.occupied().enumerate() {
@@ -184,7 +184,7 @@ mod tests {
         let subscriber = tracing_subscriber::fmt().with_writer(move || log.clone()).without_time().with_ansi(false);
         let _guard = tracing::subscriber::set_default(subscriber.finish());
         let logged = || String::from_utf8(std::mem::take(&mut *lines.0.lock())).unwrap();
-        let mut writer = Writer::new("pods".into(), true);
+        let mut writer = Writer::new("pods".into());
         writer.slow_after = Duration::ZERO;
         let index = |name, value| IndexFunction::new(name, move |_: &Cached<()>| [value]).into_any();
 
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_batch_may_take_a_tenth_of_a_second_for_each_thousand_objects() {
-        let limit = Writer::new("pods".into(), true).slow_after;
+        let limit = Writer::new("pods".into()).slow_after;
         let is_slow = |objects, milliseconds| is_slow(objects, Duration::from_millis(milliseconds), limit);
 
         assert_eq!([is_slow(1, 99), is_slow(1, 100), is_slow(999, 100)], [false, true, true]);

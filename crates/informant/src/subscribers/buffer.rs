@@ -6,7 +6,6 @@
 
 use std::{
     collections::VecDeque,
-    ops::Deref,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -32,12 +31,7 @@ pub(crate) enum BufferPolicy {
 pub(crate) type RemovedEvents = SmallVec<[EventBatch; 2]>;
 
 /// Events that were distributed together. All listeners share them.
-#[derive(Clone)]
-pub(crate) struct EventBatch {
-    events: Arc<[Event<Erased>]>,
-    /// The index after the last resync event; 0 if there is none.
-    resyncs_end: usize,
-}
+pub(crate) type EventBatch = Arc<[Event<Erased>]>;
 
 /// Counts the claimed events of the current chunk: the worker or stream claims one event at a time, and the buffer can take back the
 /// rest.
@@ -57,21 +51,23 @@ pub(super) struct Buffer {
     batches: VecDeque<EventBatch>,
     /// INV-L2: the number of events in `batches`.
     in_batches: usize,
-    /// INV-L5: the number of `batches` that contain resync events.
-    batches_with_resyncs: usize,
     /// How many events were ever pushed. The position of an event is the number of events before it.
     pushed: u64,
+    /// The position after the last resync.
+    resyncs_end: u64,
     is_closed: bool,
 }
 
 /// The chunk that is being claimed.
 struct CurrentChunk {
     events: EventBatch,
-    /// The positions of the events if they were coalesced. Such a chunk is small, and is not taken back.
+    /// The position of the first event.
+    first: u64,
+    /// Whether the events were coalesced. Such a chunk is small, and is not taken back.
     ///
-    /// INV-L3: if this is `None`, no coalesced events wait, because coalescing first takes back the unclaimed events of such a chunk, which
+    /// INV-L3: if this is false, no coalesced events wait, because coalescing first takes back the unclaimed events of such a chunk, which
     /// are older.
-    coalesced_positions: Option<Vec<u64>>,
+    is_coalesced: bool,
 }
 
 /// The size of a chunk of coalesced events. It is small because events of a chunk cannot be coalesced any more.
@@ -79,31 +75,6 @@ const COALESCED_CHUNK: usize = 64;
 
 /// A count of claims that is greater than the length of any chunk, so that further claims fail. `claim` can add to it without overflow.
 const ALL_CLAIMED: usize = usize::MAX / 2;
-
-impl EventBatch {
-    pub(super) fn new(events: Arc<[Event<Erased>]>) -> Self {
-        let last_resync = events.iter().rposition(Event::is_resync);
-        Self { events, resyncs_end: last_resync.map_or(0, |last| last + 1) }
-    }
-
-    pub(super) fn has_resyncs(&self) -> bool {
-        self.resyncs_end > 0
-    }
-}
-
-impl FromIterator<Event<Erased>> for EventBatch {
-    fn from_iter<I: IntoIterator<Item = Event<Erased>>>(events: I) -> Self {
-        Self::new(events.into_iter().collect())
-    }
-}
-
-impl Deref for EventBatch {
-    type Target = [Event<Erased>];
-
-    fn deref(&self) -> &[Event<Erased>] {
-        &self.events
-    }
-}
 
 impl Claims {
     /// Claims the next event of the chunk and returns its index, which is past the end if there is no more.
@@ -135,8 +106,8 @@ impl Buffer {
             coalesced: Coalesced::default(),
             batches: VecDeque::new(),
             in_batches: 0,
-            batches_with_resyncs: 0,
             pushed: 0,
+            resyncs_end: 0,
             is_closed: false,
         }
     }
@@ -155,7 +126,6 @@ impl Buffer {
         }
         self.in_batches += batch.len();
         self.pushed += batch.len() as u64;
-        self.batches_with_resyncs += usize::from(batch.has_resyncs());
         if !batch.is_empty() {
             self.batches.push_back(batch);
         }
@@ -168,9 +138,7 @@ impl Buffer {
 
     fn coalesce(&mut self, removed: &mut RemovedEvents) {
         debug_assert_eq!(self.in_batches, self.batches.iter().map(|batch| batch.len()).sum::<usize>(), "INV-L2");
-        let with_resyncs = self.batches.iter().filter(|batch| batch.has_resyncs());
-        debug_assert_eq!(self.batches_with_resyncs, with_resyncs.count(), "INV-L5");
-        let taken_back = self.current.take_if(|chunk| chunk.coalesced_positions.is_none()).map(|chunk| chunk.events);
+        let taken_back = self.current.take_if(|chunk| !chunk.is_coalesced).map(|chunk| chunk.events);
         let rest = taken_back.as_ref().and_then(|events| events.get(self.claims.revoke()..)).unwrap_or_default();
         let first = self.first_in_batches() - rest.len() as u64;
         let waiting = rest.iter().chain(self.batches.iter().flat_map(|batch| batch.iter()));
@@ -180,9 +148,14 @@ impl Buffer {
         }
         removed.extend(taken_back);
         removed.extend(self.batches.drain(..));
-        removed.push(EventBatch::new(replaced.into()));
+        removed.push(replaced.into());
         self.in_batches = 0;
-        self.batches_with_resyncs = 0;
+    }
+
+    /// As [`push`](Self::push), for a batch with resync events.
+    pub(super) fn push_resync(&mut self, batch: EventBatch) -> RemovedEvents {
+        self.resyncs_end = self.pushed + batch.len() as u64;
+        self.push(batch)
     }
 
     /// Takes the next chunk; `None` if the buffer is closed. Returns the previous chunk, too: the caller must have delivered every
@@ -196,19 +169,18 @@ impl Buffer {
         if self.is_closed {
             return Poll::Ready(None);
         }
-        let chunk = if self.coalesced.len() > 0 {
-            let oldest = std::iter::from_fn(|| self.coalesced.pop()).take(COALESCED_CHUNK);
-            let (positions, events): (Vec<_>, Vec<_>) = oldest.unzip();
-            CurrentChunk { events: EventBatch::new(events.into()), coalesced_positions: Some(positions) }
+        let first = self.first_in_batches();
+        let chunk = if let Some(first) = self.coalesced.first_position() {
+            let events = std::iter::from_fn(|| self.coalesced.pop()).take(COALESCED_CHUNK).collect();
+            CurrentChunk { events, first, is_coalesced: true }
         } else if let Some(batch) = self.batches.pop_front() {
             debug_assert_eq!(self.coalesced.len(), 0, "INV-L3");
             self.in_batches -= batch.len();
-            self.batches_with_resyncs -= usize::from(batch.has_resyncs());
             if self.batches.is_empty() && self.batches.capacity() > COALESCED_CHUNK {
                 // Frees the memory: many batches may have waited.
                 self.batches = VecDeque::new();
             }
-            CurrentChunk { events: batch, coalesced_positions: None }
+            CurrentChunk { events: batch, first, is_coalesced: false }
         } else {
             return Poll::Pending;
         };
@@ -223,7 +195,6 @@ impl Buffer {
         self.is_closed = true;
         self.claims.revoke();
         self.in_batches = 0;
-        self.batches_with_resyncs = 0;
         let mut removed = RemovedEvents::default();
         removed.extend(self.current.take().map(|chunk| chunk.events));
         removed.push(self.coalesced.clear().into_iter().collect());
@@ -243,16 +214,12 @@ impl Buffer {
 
     /// The position of the oldest unclaimed event. If there is none, the position of the next event that will be pushed.
     ///
-    /// An event that was coalesced into an older one has the position of the older event.
+    /// An event that was coalesced into an older one has the position of the older event, and all events of a chunk of coalesced events have that of the
+    /// first one.
     pub(super) fn first_unclaimed(&self) -> u64 {
         let claimed = self.claims.claimed();
-        let in_chunk = self.current.as_ref().and_then(|chunk| match &chunk.coalesced_positions {
-            Some(positions) => positions.get(claimed).copied(),
-            None => {
-                let rest = chunk.events.len().saturating_sub(claimed);
-                (rest > 0).then(|| self.first_in_batches() - rest as u64)
-            }
-        });
+        let chunk = self.current.as_ref().filter(|chunk| claimed < chunk.events.len());
+        let in_chunk = chunk.map(|chunk| chunk.first + if chunk.is_coalesced { 0 } else { claimed as u64 });
         in_chunk.or_else(|| self.coalesced.first_position()).unwrap_or_else(|| self.first_in_batches())
     }
 
@@ -266,10 +233,9 @@ impl Buffer {
         self.pushed - self.in_batches as u64
     }
 
-    /// Whether an unclaimed resync event waits.
-    pub(super) fn has_resyncs(&self) -> bool {
-        let in_chunk = self.current.as_ref().is_some_and(|chunk| self.claims.claimed() < chunk.events.resyncs_end);
-        in_chunk || self.batches_with_resyncs > 0 || self.coalesced.has_resyncs()
+    /// Whether unclaimed events wait that were pushed before the last resync ended.
+    pub(super) fn is_behind_resync(&self) -> bool {
+        self.first_unclaimed() < self.resyncs_end
     }
 
     /// How many events were coalesced into others so far.
@@ -376,33 +342,34 @@ mod tests {
     fn a_resync_waits_until_its_last_event_is_claimed() {
         let mut buffer = Buffer::new(BufferPolicy::Unbounded);
         drop(buffer.push(adds(0..3)));
-        assert!(!buffer.has_resyncs());
+        assert!(!buffer.is_behind_resync());
 
-        drop(buffer.push(batch([resync(0), resync(1)])));
+        drop(buffer.push_resync(batch([resync(0), resync(1)])));
         drop(buffer.push(updates(4)));
 
         for (chunk, resyncs) in [(3, [true; 3].as_slice()), (2, &[true, false]), (4, &[false; 4])] {
             assert_eq!(next(&mut buffer), Some(chunk));
-            for has_resyncs in resyncs {
+            for waits in resyncs {
                 buffer.claims().claim();
-                assert_eq!(buffer.has_resyncs(), *has_resyncs);
+                assert_eq!(buffer.is_behind_resync(), *waits);
             }
         }
     }
 
-    /// A resync that was coalesced into a change does not wait any more.
     #[test]
-    fn a_resync_that_was_coalesced_into_changes_does_not_wait() {
+    fn a_resync_that_was_coalesced_into_changes_waits_until_they_are_claimed() {
         let mut buffer = Buffer::new(BufferPolicy::Coalesce { above: 0 });
-        drop(buffer.push(batch([resync(0), resync(1)])));
-        assert!(buffer.has_resyncs());
+        drop(buffer.push_resync(batch([resync(0), resync(1)])));
 
         let (first, second) = (object("0"), object("1"));
         drop(buffer.push(batch([Event::Updated { old: first.clone(), new: first }])));
-        assert!(buffer.has_resyncs());
         drop(buffer.push(batch([Event::Deleted(Deleted::Observed(second))])));
+        assert_eq!((next(&mut buffer), buffer.is_behind_resync()), (Some(2), true));
+        buffer.claims().claim();
+        assert!(buffer.is_behind_resync());
+        buffer.claims().claim();
 
-        assert!(!buffer.has_resyncs());
+        assert!(!buffer.is_behind_resync());
     }
 
     /// One step: adds or updates of so many objects, a resync of them, or so many claims.
@@ -425,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resync_waits_exactly_if_one_is_still_to_be_claimed() {
+    fn a_resync_waits_at_least_until_its_last_event_is_claimed() {
         let step = prop_oneof![
             (0..4u32).prop_map(BufferStep::Adds),
             (0..4usize).prop_map(BufferStep::Updates),
@@ -441,7 +408,7 @@ mod tests {
                     BufferStep::Adds(count) => drop(buffer.push(adds(0..count))),
                     BufferStep::Updates(count) => drop(buffer.push(updates(count))),
                     BufferStep::Replay { changes, resyncs } => {
-                        drop(buffer.push(batch((0..changes).map(add).chain((0..resyncs).map(resync)))));
+                        drop(buffer.push_resync(batch((0..changes).map(add).chain((0..resyncs).map(resync)))));
                     }
                     BufferStep::Claim(count) => {
                         for _ in 0..count {
@@ -451,11 +418,13 @@ mod tests {
                 }
             }
 
-            let waits = buffer.has_resyncs();
+            let waits = buffer.is_behind_resync();
             let rest: Vec<_> = std::iter::from_fn(|| claim(&mut buffer, &mut chunk)).collect();
+            let has_resync = rest.iter().any(crate::event::Event::is_resync);
 
-            assert_eq!(waits, rest.iter().any(crate::event::Event::is_resync));
-            assert!(!buffer.has_resyncs());
+            assert!(waits || !has_resync);
+            assert!(waits == has_resync || policy != BufferPolicy::Unbounded, "exact, if no events are coalesced");
+            assert!(!buffer.is_behind_resync());
         });
     }
 

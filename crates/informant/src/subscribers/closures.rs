@@ -27,11 +27,7 @@ pub(crate) type OnSynced = Box<dyn FnMut() -> Option<EventFuture> + Send>;
 
 impl Closures {
     pub(crate) fn into_handler(mut self) -> AnyHandler {
-        Box::new(move |event| self.call(event))
-    }
-
-    fn call(&mut self, event: &Event<Erased>) -> Option<EventFuture> {
-        match (event, self) {
+        Box::new(move |event| match (event, &mut self) {
             (Event::Added { object, origin }, Self { on_add: Some(callback), .. }) => callback(object, *origin),
             (Event::Updated { old, new }, Self { on_update: Some(callback), .. }) => callback(old, new),
             (Event::Deleted(deleted), Self { on_delete: Some(callback), .. }) => callback(deleted),
@@ -39,6 +35,6 @@ impl Closures {
             (Event::Resynced(object), Self { on_update: Some(callback), .. }) => callback(object, object),
             (Event::Synced, Self { on_synced: Some(callback), .. }) => callback(),
             (event, Self { on_event, .. }) => on_event.as_mut()?(event),
-        }
+        })
     }
 }

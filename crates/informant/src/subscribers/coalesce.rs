@@ -22,8 +22,6 @@ pub(super) struct Coalesced {
     positions: HashMap<Key, SmallVec<[u64; 2]>>,
     /// How many events were coalesced into others.
     removed: u64,
-    /// INV-L4: the number of resync events among `events`.
-    resyncs: usize,
 }
 
 /// The result of combining two events of one object.
@@ -65,10 +63,6 @@ impl Coalesced {
         self.removed
     }
 
-    pub(super) fn has_resyncs(&self) -> bool {
-        self.resyncs > 0
-    }
-
     /// The position of the oldest event.
     pub(super) fn first_position(&self) -> Option<u64> {
         self.events.first_key_value().map(|(position, _)| *position)
@@ -78,26 +72,25 @@ impl Coalesced {
     /// them without a lock, since their destructors are users' code.
     pub(super) fn push(&mut self, position: u64, event: Event<Erased>, replaced: &mut Vec<Event<Erased>>) {
         let Some(key) = event.key().cloned() else {
-            self.insert(position, event);
+            self.events.insert(position, event);
             return;
         };
         let last = self.positions.get(&key).and_then(|positions| positions.last().copied());
-        let older = last.and_then(|last| Some((last, self.remove(last)?)));
+        let older = last.and_then(|last| Some((last, self.events.remove(&last)?)));
         let positions = self.positions.entry(key.clone()).or_default();
         let Some((last, older)) = older else {
             positions.push(position);
-            self.insert(position, event);
+            self.events.insert(position, event);
             return;
         };
         match combine(&older, &event) {
             Combination::One(coalesced) => {
                 self.removed += 1;
-                self.insert(last, coalesced);
+                self.events.insert(last, coalesced);
             }
             Combination::Both => {
                 positions.push(position);
-                self.insert(last, older);
-                self.insert(position, event);
+                self.events.extend([(last, older), (position, event)]);
                 return;
             }
             Combination::Nothing => {
@@ -111,27 +104,15 @@ impl Coalesced {
         replaced.extend([older, event]);
     }
 
-    fn insert(&mut self, position: u64, event: Event<Erased>) {
-        self.resyncs += usize::from(event.is_resync());
-        self.events.insert(position, event);
-    }
-
-    fn remove(&mut self, position: u64) -> Option<Event<Erased>> {
-        let event = self.events.remove(&position)?;
-        self.resyncs -= usize::from(event.is_resync());
-        Some(event)
-    }
-
     /// Takes all events out.
     pub(super) fn clear(&mut self) -> Vec<Event<Erased>> {
         let emptied = Self { removed: self.removed, ..Self::default() };
         std::mem::replace(self, emptied).events.into_values().collect()
     }
 
-    /// Takes the oldest event, with its position.
-    pub(super) fn pop(&mut self) -> Option<(u64, Event<Erased>)> {
-        let position = self.first_position()?;
-        let event = self.remove(position)?;
+    /// Takes the oldest event.
+    pub(super) fn pop(&mut self) -> Option<Event<Erased>> {
+        let (position, event) = self.events.pop_first()?;
         if let Some(key) = event.key()
             && let Some(positions) = self.positions.get_mut(key)
         {
@@ -144,7 +125,7 @@ impl Coalesced {
             // Frees the memory: the map may have been large.
             self.positions = HashMap::new();
         }
-        Some((position, event))
+        Some(event)
     }
 }
 
@@ -194,7 +175,7 @@ mod tests {
     impl Coalesced {
         fn drained(mut self) -> Vec<String> {
             let mut shown = Vec::new();
-            while let Some((_, event)) = self.pop() {
+            while let Some(event) = self.pop() {
                 shown.push(show(&event));
             }
             assert!(self.positions.is_empty(), "INV-L1");
@@ -207,7 +188,6 @@ mod tests {
             let keyed = self.events.iter().filter(|(_, event)| event.key().is_some());
             assert_eq!(positions, keyed.map(|(position, _)| *position).collect::<Vec<_>>(), "INV-L1");
             assert!(self.positions.values().all(|positions| (1..=2).contains(&positions.len())), "INV-L1");
-            assert_eq!(self.resyncs, self.events.values().filter(|event| event.is_resync()).count(), "INV-L4");
         }
     }
 
@@ -302,13 +282,13 @@ mod tests {
                 coalesced.check_invariants();
                 assert!(coalesced.len() <= 10, "at most two for each of five objects");
                 if number == popped
-                    && let Some((_, event)) = coalesced.pop()
+                    && let Some(event) = coalesced.pop()
                 {
                     deliver(&mut actual, &event);
                     coalesced.check_invariants();
                 }
             }
-            while let Some((_, event)) = coalesced.pop() {
+            while let Some(event) = coalesced.pop() {
                 deliver(&mut actual, &event);
             }
 

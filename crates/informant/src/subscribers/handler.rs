@@ -82,39 +82,31 @@ pub trait EventHandler<O>: Send + Sync + 'static {
     }
 }
 
-/// Implements `EventHandler` for a pointer to a handler.
-macro_rules! handler_behind {
-    ($pointer:ident) => {
-        impl<O, H: EventHandler<O> + ?Sized> EventHandler<O> for $pointer<H> {
-            fn on_add(&self, object: &Cached<O>, origin: Origin) {
-                (**self).on_add(object, origin);
-            }
+impl<O, H: EventHandler<O> + ?Sized> EventHandler<O> for Arc<H> {
+    fn on_add(&self, object: &Cached<O>, origin: Origin) {
+        (**self).on_add(object, origin);
+    }
 
-            fn on_update(&self, old: &Cached<O>, new: &Cached<O>) {
-                (**self).on_update(old, new);
-            }
+    fn on_update(&self, old: &Cached<O>, new: &Cached<O>) {
+        (**self).on_update(old, new);
+    }
 
-            fn on_delete(&self, deleted: &Deleted<O>) {
-                (**self).on_delete(deleted);
-            }
+    fn on_delete(&self, deleted: &Deleted<O>) {
+        (**self).on_delete(deleted);
+    }
 
-            fn on_resync(&self, object: &Cached<O>) {
-                (**self).on_resync(object);
-            }
+    fn on_resync(&self, object: &Cached<O>) {
+        (**self).on_resync(object);
+    }
 
-            fn on_synced(&self) {
-                (**self).on_synced();
-            }
+    fn on_synced(&self) {
+        (**self).on_synced();
+    }
 
-            fn name(&self) -> String {
-                (**self).name()
-            }
-        }
-    };
+    fn name(&self) -> String {
+        (**self).name()
+    }
 }
-
-handler_behind!(Arc);
-handler_behind!(Box);
 
 /// A handler whose object type is erased: calls the callback for one event. If the callback is async, returns its future, which must
 /// complete before the next call.

@@ -6,7 +6,6 @@
 
 use std::{
     borrow::Cow,
-    fmt,
     pin::pin,
     sync::{
         Arc,
@@ -107,8 +106,17 @@ impl Listener {
     /// Appends a batch to the buffer, and wakes the worker or stream that waits for it. Returns the events that were coalesced into
     /// others.
     pub(super) fn push(&self, batch: EventBatch) -> RemovedEvents {
+        self.push_with(|buffer| buffer.push(batch))
+    }
+
+    /// As [`push`](Self::push), for a batch with resync events.
+    pub(super) fn push_resync(&self, batch: EventBatch) -> RemovedEvents {
+        self.push_with(|buffer| buffer.push_resync(batch))
+    }
+
+    fn push_with(&self, push: impl FnOnce(&mut Buffer) -> RemovedEvents) -> RemovedEvents {
         let mut inbox = self.inbox.lock();
-        let removed = inbox.buffer.push(batch);
+        let removed = push(&mut inbox.buffer);
         let (waker, backlog) = (inbox.waker.take(), inbox.buffer.len());
         drop(inbox);
         self.record_backlog(backlog);
@@ -118,16 +126,17 @@ impl Listener {
         removed
     }
 
-    /// Returns true if events of an earlier resync still wait; counts the resync that the caller skips for that reason.
+    /// Returns true if the handler has not received everything up to the end of the last resync; counts the resync that the caller skips for that
+    /// reason.
     ///
     /// Only the processor appends resync events, so `false` is still correct when it appends the events of the new resync.
     pub(super) fn skip_resync_if_waiting(&self) -> bool {
-        let has_resyncs = self.inbox.lock().buffer.has_resyncs();
-        if has_resyncs {
+        let is_behind = self.inbox.lock().buffer.is_behind_resync();
+        if is_behind {
             self.resyncs_skipped.fetch_add(1, Ordering::Relaxed);
             self.metrics.count_skipped_resync();
         }
-        has_resyncs
+        is_behind
     }
 
     /// Takes the next chunk, whose events can be [claimed](Claims::claim); `None` once the listener is closed. The caller must have delivered all
@@ -369,12 +378,6 @@ impl Listener {
 
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
-    }
-}
-
-impl fmt::Debug for Listener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listener").field("name", &self.name).field("backlog", &self.backlog()).finish_non_exhaustive()
     }
 }
 

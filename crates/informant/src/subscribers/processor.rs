@@ -110,14 +110,15 @@ impl SharedProcessor {
         if events.is_empty() {
             return distributed;
         }
-        let all = EventBatch::new(events.into());
-        let changes = match all.has_resyncs() {
+        let all = EventBatch::from(events);
+        let has_resyncs = all.iter().any(Event::is_resync);
+        let changes = match has_resyncs {
             true => all.iter().filter(|event| !event.is_resync()).cloned().collect(),
             false => all.clone(),
         };
         for ScheduledListener { listener, resync } in &self.listeners {
-            if all.has_resyncs() && resync.has_period() && !listener.skip_resync_if_waiting() {
-                self.removed.extend(listener.push(all.clone()));
+            if has_resyncs && resync.has_period() && !listener.skip_resync_if_waiting() {
+                self.removed.extend(listener.push_resync(all.clone()));
             } else if !changes.is_empty() {
                 self.removed.extend(listener.push(changes.clone()));
             }
@@ -149,7 +150,7 @@ impl SharedProcessor {
         }
         let batch: EventBatch = objects().into_iter().map(Event::Resynced).collect();
         if !batch.is_empty() {
-            self.removed.extend(due.iter().flat_map(|listener| listener.push(batch.clone())));
+            self.removed.extend(due.iter().flat_map(|listener| listener.push_resync(batch.clone())));
         }
         batch.len()
     }

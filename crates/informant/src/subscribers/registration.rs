@@ -49,11 +49,10 @@ pub(crate) enum Clusters {
 }
 
 /// The state of a handler or stream.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct HandlerStatus {
     /// The handler's name.
-    #[serde(serialize_with = "serialize_text")]
     pub name: Arc<str>,
     /// Whether all of the initial list was delivered.
     pub is_synced: bool,
@@ -68,10 +67,6 @@ pub struct HandlerStatus {
     /// How many resyncs were skipped because the handler had not received all events of the previous resync: the handler is slower
     /// than its resync period.
     pub resyncs_skipped: u64,
-}
-
-fn serialize_text<S: serde::Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(text)
 }
 
 /// The part of an informer that a registration uses: waiting until the cache reaches a version.
@@ -116,24 +111,16 @@ impl Registration {
 
     /// The state of the handler.
     pub fn status(&self) -> HandlerStatus {
-        let nothing = HandlerStatus {
-            name: self.name(),
-            is_synced: true,
-            backlog: 0,
-            delivered: 0,
-            coalesced: 0,
-            panics: 0,
-            resyncs_skipped: 0,
-        };
-        self.listeners().map(|listener| listener.status()).fold(nothing, |sum, one| HandlerStatus {
-            name: sum.name,
-            is_synced: sum.is_synced && one.is_synced,
-            backlog: sum.backlog + one.backlog,
-            delivered: sum.delivered + one.delivered,
-            coalesced: sum.coalesced + one.coalesced,
-            panics: sum.panics + one.panics,
-            resyncs_skipped: sum.resyncs_skipped + one.resyncs_skipped,
-        })
+        let mut sum = HandlerStatus { name: self.name(), is_synced: true, ..HandlerStatus::default() };
+        for one in self.listeners().map(|listener| listener.status()) {
+            sum.is_synced &= one.is_synced;
+            sum.backlog += one.backlog;
+            sum.delivered += one.delivered;
+            sum.coalesced += one.coalesced;
+            sum.panics += one.panics;
+            sum.resyncs_skipped += one.resyncs_skipped;
+        }
+        sum
     }
 
     /// How many events wait for the handler.

@@ -9,7 +9,6 @@ use std::{
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
-        mpsc,
     },
     task::{Context, Wake, Waker},
     thread::Thread,
@@ -67,14 +66,6 @@ impl Worker {
         let future = future.instrument(span);
         Self { name, kind, future: Box::pin(future) }
     }
-
-    /// Returns the future to spawn: the worker's own, or one that waits for the end of its thread. Fails if the thread cannot be started.
-    fn start(self, runtime: &Handle) -> Result<BoxFuture<'static, ()>, BoxFuture<'static, ()>> {
-        match self.kind {
-            WorkerKind::Task => Ok(self.future),
-            WorkerKind::Thread => run_in_thread(&self.name, self.future, runtime),
-        }
-    }
 }
 
 impl Workers {
@@ -89,12 +80,13 @@ impl Workers {
     }
 
     /// Runs a worker. Call it after [`start`](Self::start).
-    pub(crate) fn run(&self, worker: Worker) {
-        let started = match self.runtime.get() {
-            Some(runtime) => worker.start(runtime).map(|future| (future, runtime)),
-            None => Err(worker.future),
+    pub(crate) fn run(&self, Worker { name, kind, future }: Worker) {
+        let Some(runtime) = self.runtime.get() else { return };
+        let started = match kind {
+            WorkerKind::Task => Some(future),
+            WorkerKind::Thread => run_in_thread(&name, future, runtime),
         };
-        let Ok((future, runtime)) = started else { return };
+        let Some(future) = started else { return };
         let mut running = self.running.lock();
         while running.try_join_next().is_some() {}
         running.spawn_on(future, runtime);
@@ -107,16 +99,9 @@ impl Workers {
     }
 }
 
-/// Starts a thread that runs the future. Returns a future that waits for the end of the thread; if the thread cannot be started, the error
-/// is `future` itself.
-fn run_in_thread(
-    name: &str,
-    future: BoxFuture<'static, ()>,
-    runtime: &Handle,
-) -> Result<BoxFuture<'static, ()>, BoxFuture<'static, ()>> {
+/// Starts a thread that runs the future. Returns a future that waits for the end of the thread; `None` if the thread cannot be started.
+fn run_in_thread(name: &str, future: BoxFuture<'static, ()>, runtime: &Handle) -> Option<BoxFuture<'static, ()>> {
     let (ended, has_ended) = tokio::sync::oneshot::channel::<()>();
-    // The future is sent after the thread was started, so that it can be returned if the start fails.
-    let (sender, receiver) = mpsc::channel();
     let context = runtime.clone();
     let spawned = std::thread::Builder::new()
         // A name must have no zero byte, and Linux shows its first 15 bytes.
@@ -125,25 +110,20 @@ fn run_in_thread(
             let _ended = ended;
             // The runtime's context makes timers work. The thread does not run inside the runtime, so callbacks may block.
             let _context = context.enter();
-            if let Ok(future) = receiver.recv() {
-                block_on(future);
-            }
+            block_on(future);
         });
-    let thread = match spawned {
-        Ok(thread) => thread,
+    match spawned {
+        Ok(thread) => Some(Box::pin(async move {
+            // The sender is dropped when the thread ends.
+            let _ = has_ended.await;
+            // Does not block for long: the thread is about to exit. The future has caught all panics.
+            let _ = thread.join();
+        })),
         Err(source) => {
             error!(handler = name, error = %source, "the thread of a blocking handler could not be started; the handler is removed");
-            return Err(future);
+            None
         }
-    };
-    sender.send(future).map_err(|unsent| unsent.0)?;
-    let waiting = async move {
-        // The sender is dropped when the thread ends.
-        let _ = has_ended.await;
-        // Does not block for long: the thread is about to exit. The future has caught all panics.
-        let _ = thread.join();
-    };
-    Ok(waiting.boxed())
+    }
 }
 
 /// Runs a future on this thread. The thread is parked while the future is pending.

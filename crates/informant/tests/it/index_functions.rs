@@ -276,7 +276,7 @@ fn an_identity_is_made_from_text_or_from_its_parts() {
     let identity = Identity::new("shop/web", "u1", 15);
 
     assert_eq!(identity, Identity { key: key("shop/web"), uid: Uid::new("u1"), version: "15".into() });
-    assert_eq!(identity, Identity::new(&identity.key, identity.uid.clone(), identity.version.clone()));
+    assert_eq!(identity, Identity::new(identity.key.clone(), identity.uid.clone(), identity.version.clone()));
     assert_eq!(identity, Identity::new("shop/web".to_owned(), "u1".to_owned(), "15".to_owned()));
     assert_eq!(Identity::new(Key::cluster_scoped("node-1"), "", ""), Identity::of_key(key("node-1")));
 }

@@ -20,11 +20,11 @@ use informant::{
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{Expression, Selector};
 
-use crate::support::{Logs, cache_of, key, object, show_objects};
+use crate::support::{cache_of, key, object, show_objects};
 
 /// Four pods in two namespaces, of any object type.
 fn pods<O: Object>() -> Indexer<O> {
-    let indexer = Indexer::builder().resource("pods").build();
+    let indexer = Indexer::of_resource("pods");
     for (namespace, name, app) in
         [("shop", "web-1", "web"), ("shop", "web-2", "web"), ("shop", "db", "db"), ("ops", "web-3", "web")]
     {
@@ -46,7 +46,7 @@ fn check_label_selectors<O: Object + Labelled>() {
     assert_eq!(show_objects(pods.namespace("shop").select(app("web"))), ["shop/web-1@", "shop/web-2@"]);
     assert_eq!(show_objects(pods.select(app("api"))), [""; 0]);
     let not_web = Selector::from(Expression::NotIn("app".into(), BTreeSet::from(["web".to_owned()])));
-    assert_eq!(show_objects(pods.select((&not_web).into())), ["shop/db@"]);
+    assert_eq!(show_objects(pods.select(not_web.into())), ["shop/db@"]);
     assert_eq!(show_objects(pods.select("app notin (web)".parse().unwrap())), ["shop/db@"]);
     assert_eq!(show_objects(pods.snapshot().select("app=web,!tier".parse().unwrap())).len(), 3);
     assert_eq!(show_objects(pods.namespace("ops").select("app".parse().unwrap())), ["ops/web-3@"]);
@@ -148,25 +148,6 @@ fn a_namespace_lister_uses_the_namespace_index() {
     let allocated = allocation_counter::measure(|| assert_eq!(small.list().len(), 1)).bytes_max;
 
     assert!(allocated < 1000, "listing one object allocates {allocated} bytes");
-}
-
-// LI-04
-#[test]
-fn without_a_namespace_index_a_namespace_lister_scans_all_objects_and_logs_a_warning() {
-    let indexer = Indexer::<()>::builder().namespace_index(false).build();
-    cache_of([("n/a", 1), ("m/b", 2), ("c", 3)])
-        .lister()
-        .list()
-        .into_iter()
-        .for_each(|object| drop(indexer.upsert(object)));
-
-    let logs = Logs::capture();
-    let found = indexer.lister().namespace("n").list();
-
-    assert!(indexer.lister().index("namespace").is_err());
-    assert_eq!(show_objects(found), ["n/a@1"]);
-    let logged = logs.take();
-    assert!(logged.contains("WARN") && logged.contains("no index by namespace"), "{logged}");
 }
 
 /// Filters all objects: the reference for lookups in several indexes.

@@ -166,7 +166,7 @@ mod tests {
             counted.fetch_add(1, Ordering::Relaxed);
             None::<String>
         });
-        let mut writer = Writer::new("pods".into(), true);
+        let mut writer = Writer::new("pods".into());
         writer.add_indexes(vec![count.into_any()]).unwrap();
         let (lister, queue) = (writer.lister(), DeltaFifo::new());
         let mut apply_all = |deltas: &[Delta<Erased>]| {

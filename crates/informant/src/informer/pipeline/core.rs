@@ -90,7 +90,7 @@ pub(crate) struct InsideApplyLock;
 
 impl Core {
     pub(crate) fn new(name: Arc<str>, settings: Unstarted, resync: Option<Duration>, fails_fast: bool) -> Self {
-        let writer = Writer::new(Arc::clone(&name), true);
+        let writer = Writer::new(Arc::clone(&name));
         let processor = SharedProcessor::new(resync);
         writer.lister::<Erased>().set_synced(false);
         Self {

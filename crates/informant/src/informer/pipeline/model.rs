@@ -149,7 +149,7 @@ fn erase(change: Change<()>) -> Change<Erased> {
 #[test]
 fn events_have_the_servers_order_also_between_objects_and_add_up_to_the_cache() {
     random::check(500, steps(), |steps| {
-        let mut cache = Writer::new("objects".into(), true);
+        let mut cache = Writer::new("objects".into());
         let lister = cache.lister();
         let queue = DeltaFifo::builder().known_objects(Arc::new(lister.clone())).build();
         let (mut server, mut received) = (Server::default(), Received::default());

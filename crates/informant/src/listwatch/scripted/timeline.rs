@@ -212,7 +212,7 @@ impl<O> Timeline<O> {
             Err(_) if given.is_empty() => self.last_number + 1,
             Err(_) => self.last_number,
         };
-        self.version = if given.is_empty() { self.last_number.to_string().into() } else { given.clone() };
+        self.version = if given.is_empty() { self.last_number.into() } else { given.clone() };
         self.version.clone()
     }
 

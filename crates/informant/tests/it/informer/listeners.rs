@@ -355,7 +355,7 @@ async fn the_name_of_a_handler_is_its_own_name_or_its_type_or_its_place_in_the_c
         informer.subscribe().handler(probe.handler()).unwrap().name(),
         informer.subscribe().handler(Nameless).unwrap().name(),
         informer.subscribe().handler(Arc::new(Nameless)).unwrap().name(),
-        informer.subscribe().handler(Box::new(Nameless)).unwrap().name(),
+        informer.subscribe().handler(Nameless).unwrap().name(),
         informer.subscribe().register().unwrap().name(),
         informer.subscribe().named("given").handler(named_probe.handler()).unwrap().name(),
     ];
