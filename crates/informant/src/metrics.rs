@@ -31,10 +31,7 @@
 //! second.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -49,56 +46,52 @@ use crate::ResourceVersion;
 /// informant::metrics::describe();
 /// ```
 pub fn describe() {
+    for (name, description) in [
+        ("informant_queue_depth", "Objects or changes that wait to be applied to the cache or are being applied."),
+        ("informant_cache_objects", "Objects in the cache."),
+        ("informant_cache_version", "Resource version of the cache: its last 15 digits."),
+        ("informant_failing", "1 while lists or watches fail, otherwise 0."),
+        ("informant_quarantined_objects", "Objects that exist on the server but cannot be decoded or transformed."),
+        ("informant_handler_backlog", "Events that wait in the buffer of a handler or stream."),
+    ] {
+        metrics::describe_gauge!(name, description);
+    }
     metrics::describe_gauge!(
-        "informant_queue_depth",
-        "Objects or changes that wait to be applied to the cache or are being applied."
+        "informant_confirmed_timestamp_seconds",
+        Unit::Seconds,
+        "Unix time at which the server last confirmed that the cache is current."
     );
     metrics::describe_histogram!(
         "informant_batch_seconds",
         Unit::Seconds,
         "Time to apply a batch to the cache and to put its events into the buffers of all handlers."
     );
-    metrics::describe_counter!("informant_events_total", "Changes of the cache.");
-    metrics::describe_gauge!("informant_cache_objects", "Objects in the cache.");
-    metrics::describe_gauge!("informant_cache_version", "Resource version of the cache: its last 15 digits.");
-    metrics::describe_counter!("informant_lists_total", "Completed lists; all but the first are relists.");
-    metrics::describe_counter!("informant_watches_total", "Opened watches; all but the first are restarts.");
-    metrics::describe_counter!(
-        "informant_history_changes_total",
-        "Changes of the server's history, for example by a restored backup."
-    );
-    metrics::describe_counter!("informant_audits_total", "Audits that ended.");
-    metrics::describe_counter!(
-        "informant_wrong_objects_total",
-        "Objects that audits found to be wrong in the cache: at most ten per audit."
-    );
-    metrics::describe_gauge!("informant_failing", "1 while lists or watches fail, otherwise 0.");
-    metrics::describe_gauge!(
-        "informant_confirmed_timestamp_seconds",
-        Unit::Seconds,
-        "Unix time at which the server last confirmed that the cache is current."
-    );
-    metrics::describe_gauge!(
-        "informant_quarantined_objects",
-        "Objects that exist on the server but cannot be decoded or transformed."
-    );
-    metrics::describe_counter!("informant_index_panics_total", "Panics of index functions while a change was applied.");
-    metrics::describe_gauge!("informant_handler_backlog", "Events that wait in the buffer of a handler or stream.");
     metrics::describe_histogram!(
         "informant_handler_seconds",
         Unit::Seconds,
         "Time that a handler and its filter spent on a batch, or on up to 64 coalesced events."
     );
-    metrics::describe_counter!("informant_handler_panics_total", "Panics of a handler or its filter.");
-    metrics::describe_counter!(
-        "informant_handler_resyncs_skipped_total",
-        "Resyncs that were skipped because the handler had not received all events of the previous resync."
-    );
+    for (name, description) in [
+        ("informant_events_total", "Changes of the cache."),
+        ("informant_lists_total", "Completed lists; all but the first are relists."),
+        ("informant_watches_total", "Opened watches; all but the first are restarts."),
+        ("informant_history_changes_total", "Changes of the server's history, for example by a restored backup."),
+        ("informant_audits_total", "Audits that ended."),
+        ("informant_wrong_objects_total", "Objects that audits found to be wrong in the cache: at most ten per audit."),
+        ("informant_index_panics_total", "Panics of index functions while a change was applied."),
+        ("informant_handler_panics_total", "Panics of a handler or its filter."),
+        (
+            "informant_handler_resyncs_skipped_total",
+            "Resyncs that were skipped because the handler had not received all events of the previous resync.",
+        ),
+    ] {
+        metrics::describe_counter!(name, description);
+    }
 }
 
 /// The metrics of one informer.
 pub(crate) struct InformerMetrics {
-    queue_depth: Gauge,
+    pub(crate) queue_depth: Gauge,
     batch_seconds: Histogram,
     added: Counter,
     updated: Counter,
@@ -106,26 +99,15 @@ pub(crate) struct InformerMetrics {
     unchanged: Counter,
     objects: Gauge,
     version: Gauge,
-    lists: TotalCounter,
-    watches: TotalCounter,
-    history_changes: TotalCounter,
-    audits: Counter,
-    wrong_objects: Counter,
-    failing: Gauge,
+    pub(crate) lists: Counter,
+    pub(crate) watches: Counter,
+    pub(crate) history_changes: Counter,
+    pub(crate) audits: Counter,
+    pub(crate) wrong_objects: Counter,
+    pub(crate) failing: Gauge,
     confirmed: Gauge,
-    quarantined: Gauge,
+    pub(crate) quarantined: Gauge,
     index_panics: Counter,
-}
-
-/// The state of a source, as the metrics show it.
-pub(crate) struct SourceFigures {
-    pub(crate) lists: u64,
-    pub(crate) watches: u64,
-    pub(crate) history_changes: u64,
-    pub(crate) is_failing: bool,
-    /// The time since the server last confirmed that the cache is current.
-    pub(crate) confirmed_age: Option<Duration>,
-    pub(crate) quarantined: usize,
 }
 
 /// The number of changes in a batch, by type.
@@ -137,31 +119,12 @@ pub(crate) struct Tally {
     pub(crate) unchanged: u64,
 }
 
-/// A counter that is set to a total instead of being incremented. A second informer of the same name adds to the first one's count.
-struct TotalCounter {
-    counter: Counter,
-    reached: AtomicU64,
-}
-
-impl TotalCounter {
-    fn new(counter: Counter) -> Self {
-        Self { counter, reached: AtomicU64::new(0) }
-    }
-
-    fn grow_to(&self, count: u64) {
-        let before = self.reached.fetch_max(count, Ordering::Relaxed);
-        if count > before {
-            self.counter.increment(count - before);
-        }
-    }
-}
-
 /// The metrics of one handler.
 pub(crate) struct HandlerMetrics {
-    backlog: Gauge,
-    seconds: Histogram,
-    panics: Counter,
-    resyncs_skipped: Counter,
+    pub(crate) backlog: Gauge,
+    pub(crate) seconds: Histogram,
+    pub(crate) panics: Counter,
+    pub(crate) resyncs_skipped: Counter,
 }
 
 impl InformerMetrics {
@@ -178,11 +141,9 @@ impl InformerMetrics {
             unchanged: events("unchanged"),
             objects: metrics::gauge!("informant_cache_objects", "informer" => name()),
             version: metrics::gauge!("informant_cache_version", "informer" => name()),
-            lists: TotalCounter::new(metrics::counter!("informant_lists_total", "informer" => name())),
-            watches: TotalCounter::new(metrics::counter!("informant_watches_total", "informer" => name())),
-            history_changes: TotalCounter::new(
-                metrics::counter!("informant_history_changes_total", "informer" => name()),
-            ),
+            lists: metrics::counter!("informant_lists_total", "informer" => name()),
+            watches: metrics::counter!("informant_watches_total", "informer" => name()),
+            history_changes: metrics::counter!("informant_history_changes_total", "informer" => name()),
             audits: metrics::counter!("informant_audits_total", "informer" => name()),
             wrong_objects: metrics::counter!("informant_wrong_objects_total", "informer" => name()),
             confirmed: metrics::gauge!("informant_confirmed_timestamp_seconds", "informer" => name()),
@@ -208,11 +169,6 @@ impl InformerMetrics {
         }
     }
 
-    /// Records the size of a batch that is about to be applied.
-    pub(crate) fn record_taken(&self, items: usize) {
-        self.queue_depth.set(items as f64);
-    }
-
     /// Records the length of the queue, and the size and version of the cache.
     pub(crate) fn record_levels(&self, queued: usize, objects: usize, version: Option<&ResourceVersion>) {
         self.queue_depth.set(queued as f64);
@@ -220,22 +176,6 @@ impl InformerMetrics {
         if let Some(number) = version.and_then(as_number) {
             self.version.set(number);
         }
-    }
-
-    /// Records the state of the source.
-    pub(crate) fn record_source(&self, figures: &SourceFigures) {
-        self.lists.grow_to(figures.lists);
-        self.watches.grow_to(figures.watches);
-        self.history_changes.grow_to(figures.history_changes);
-        self.failing.set(f64::from(u8::from(figures.is_failing)));
-        self.quarantined.set(figures.quarantined as f64);
-        self.record_confirmed(figures.confirmed_age);
-    }
-
-    /// Records an audit that ended.
-    pub(crate) fn record_audit(&self, wrong_objects: u64) {
-        self.audits.increment(1);
-        self.wrong_objects.increment(wrong_objects);
     }
 
     /// Records when the server last confirmed that the cache is current.
@@ -265,23 +205,6 @@ impl HandlerMetrics {
             panics: metrics::counter!("informant_handler_panics_total", "informer" => informer(), "handler" => handler()),
             resyncs_skipped: metrics::counter!("informant_handler_resyncs_skipped_total", "informer" => informer(), "handler" => handler()),
         }
-    }
-
-    pub(crate) fn record_backlog(&self, waiting: usize) {
-        self.backlog.set(waiting as f64);
-    }
-
-    /// Records the time that a handler spent on one chunk of events.
-    pub(crate) fn record_chunk(&self, took: Duration) {
-        self.seconds.record(took.as_secs_f64());
-    }
-
-    pub(crate) fn count_panic(&self) {
-        self.panics.increment(1);
-    }
-
-    pub(crate) fn count_skipped_resync(&self) {
-        self.resyncs_skipped.increment(1);
     }
 }
 

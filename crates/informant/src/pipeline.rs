@@ -12,7 +12,7 @@
 //! | [`ListWatch`] | a source: lists and watches objects of one kind. [`KubeSource`] is the Kubernetes API | requests: [`ListRequest`], [`WatchRequest`], [`LookupRequest`]; responses: [`ListStream`], [`WatchStream`], which deliver an [`Item`] for each object |
 //! | [`Reflector`] | lists and watches a source, recovers from failures, and passes every change on | [`ReflectorBuilder`], [`Backoff`], [`ReflectorHandle`]; it writes to a [`Destination`] |
 //! | [`DeltaFifo`] | the queue, which holds the changes of each object together until they are taken | in: [`Change`], [`Delta`], [`Relist`]; out: a [`Batch`] of [`ObjectChanges`]; [`KnownObjects`] shows it what your store has |
-//! | [`ProcessLoop`] | a reflector, a queue and a function of yours, which is called with each queued change | [`ProcessFailure`], [`ProcessError`] |
+//! | [`ProcessLoop`] | a reflector, a queue and a function of yours, which is called with each queued change | [`ProcessError`] |
 //! | [`Indexer`] | writes the cache, which a [`Lister`](crate::Lister) reads | [`WriteBatch`], [`Applied`] |
 //! | [`Scanner`] | reads key, uid and version from the JSON of an object, which is then decoded | [`RawObject`](crate::RawObject), [`Provenance`] |
 //! | [`ListCutter`], [`LineCutter`] | cut the body of a list or of a watch into items while it arrives | [`ListPart`], [`Line`], [`WatchEvent`], [`FrameError`] |
@@ -68,7 +68,7 @@ pub use crate::{
         },
     },
     object::{Provenance, Scanner},
-    process_loop::{ProcessError, ProcessFailure, ProcessLoop},
+    process_loop::{ProcessError, ProcessLoop},
     queue::{Batch, Closed, DeltaFifo, DeltaFifoBuilder, ItemOutcome, ObjectChanges},
     store::{Applied, Indexer, Replacement, WriteBatch},
 };

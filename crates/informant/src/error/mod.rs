@@ -88,10 +88,7 @@ macro_rules! error_types {
         #[non_exhaustive]
         pub enum Error {
             $($(#[$doc])* $variant($type),)+
-            /// A request that the program made itself with `kube`. The library returns no such error; the variant exists so that a
-            /// function that uses both can return [`Error`].
-            Kube(Box<kube::Error>),
-            /// Any other error of the program itself, from [`Error::other`]. The library returns no such error.
+            /// Any other error of the program itself: from [`Error::other`], or of a request with `kube`. The library returns no such error.
             Other(Box<dyn StdError + Send + Sync>),
         }
 
@@ -100,7 +97,6 @@ macro_rules! error_types {
             pub fn inner(&self) -> &(dyn StdError + 'static) {
                 match self {
                     $(Self::$variant(error) => error,)+
-                    Self::Kube(error) => &**error,
                     Self::Other(error) => &**error,
                 }
             }
@@ -198,20 +194,16 @@ impl From<serde_json::Error> for Error {
     }
 }
 
-/// For requests that a program makes with `kube` itself.
+/// For requests that a program makes with `kube` itself; it becomes [`Other`](Error::Other).
 impl From<kube::Error> for Error {
     fn from(error: kube::Error) -> Self {
-        Self::Kube(Box::new(error))
+        Self::other(error)
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Self::Kube(error) = self {
-            return OneLine(&text_of(&**error)).fmt(f);
-        }
-        // The library's own errors have one line.
-        fmt::Display::fmt(self.inner(), f)
+        OneLine(&text_of(self.inner())).fmt(f)
     }
 }
 

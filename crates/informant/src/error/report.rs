@@ -38,7 +38,7 @@ use super::{Error, ListWatchError, StopError, SyncError, stop, sync};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Report<'a> {
     error: &'a (dyn StdError + 'static),
 }
@@ -59,21 +59,13 @@ impl fmt::Display for Report<'_> {
     }
 }
 
-/// As [`Display`](fmt::Display).
-impl fmt::Debug for Report<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 /// Writes an error and its causes in lines, all but the first of them indented.
 fn write_lines(error: &(dyn StdError + 'static), indent: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut advice = None;
     let mut before: Option<String> = None;
     for cause in causes(error) {
         advice = advice.or(advice_of(cause));
-        let group = ErrorGroup::of(cause);
-        let text = group.as_ref().map_or_else(|| text_of(cause), |group| group.headline.clone());
+        let (text, members) = members_of(cause).unwrap_or_else(|| (text_of(cause), Vec::new()));
         let nested = match &before {
             None => indent.to_owned(),
             // Errors of other crates often repeat their cause in their own text.
@@ -84,7 +76,7 @@ fn write_lines(error: &(dyn StdError + 'static), indent: &str, f: &mut fmt::Form
             }
         };
         f.write_str(&text.replace('\n', &format!("\n{nested}  ")))?;
-        for member in group.into_iter().flat_map(|group| group.members) {
+        for member in members {
             write!(f, "\n{nested}  - ")?;
             write_lines(member, &format!("{nested}    "), f)?;
         }
@@ -96,24 +88,13 @@ fn write_lines(error: &(dyn StdError + 'static), indent: &str, f: &mut fmt::Form
     }
 }
 
-/// An error that stands for several errors, each with causes of its own.
-struct ErrorGroup<'a> {
-    headline: String,
-    members: Vec<&'a (dyn StdError + 'static)>,
-}
-
-impl<'a> ErrorGroup<'a> {
-    fn of(error: &'a (dyn StdError + 'static)) -> Option<Self> {
-        if let Some(SyncError::Several { informers, errors }) = error.downcast_ref() {
-            return Some(Self::new(sync::headline(*informers, errors.len()), errors));
-        }
-        let Some(StopError::Several { errors }) = error.downcast_ref() else { return None };
-        Some(Self::new(stop::headline(errors.len()), errors))
+/// Returns the headline of an error that stands for several errors, and these errors, each with causes of its own.
+fn members_of<'a>(error: &'a (dyn StdError + 'static)) -> Option<(String, Vec<&'a (dyn StdError + 'static)>)> {
+    if let Some(SyncError::Several { informers, errors }) = error.downcast_ref() {
+        return Some((sync::headline(*informers, errors.len()), errors.iter().map(|member| member as _).collect()));
     }
-
-    fn new<E: StdError + 'static>(headline: String, members: &'a [E]) -> Self {
-        Self { headline, members: members.iter().map(|member| member as _).collect() }
-    }
+    let Some(StopError::Several { errors }) = error.downcast_ref() else { return None };
+    Some((stop::headline(errors.len()), errors.iter().map(|member| member as _).collect()))
 }
 
 /// Formats an error with its causes and the advice to the user in one line, for logs.
@@ -264,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_report_of_several_errors_has_an_item_for_each_with_its_causes() {
-        let error = Error::from(SyncError::several(5, unsynced()));
+        let error = Error::from(SyncError::several(5, unsynced()).unwrap_err());
 
         let expected = format!(
             "2 of 5 informers are not synced\n  - informer nodes is not synced after 2s; 3 objects received so far\n  - informer \

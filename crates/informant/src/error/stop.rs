@@ -49,6 +49,11 @@ pub enum StopError {
 }
 
 impl StopError {
+    /// Returns the error of several informers, unless there are no errors of single ones.
+    pub(crate) fn several(errors: Vec<Self>) -> Result<(), Self> {
+        if errors.is_empty() { Ok(()) } else { Err(Self::Several { errors }) }
+    }
+
     /// The errors of the single informers: those of [`Several`](Self::Several), or this error.
     pub fn errors(&self) -> &[Self] {
         if let Self::Several { errors } = self { errors } else { slice::from_ref(self) }

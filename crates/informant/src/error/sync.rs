@@ -88,9 +88,10 @@ pub enum SyncError {
 }
 
 impl SyncError {
-    pub(crate) fn several(informers: usize, mut errors: Vec<Self>) -> Self {
+    /// Returns the error of several informers, unless there are no errors of single ones.
+    pub(crate) fn several(informers: usize, mut errors: Vec<Self>) -> Result<(), Self> {
         errors.sort_by(|one, other| one.informer().cmp(&other.informer()));
-        Self::Several { informers, errors }
+        if errors.is_empty() { Ok(()) } else { Err(Self::Several { informers, errors }) }
     }
 
     /// The name of the informer that is not synced; `None` for several informers and for a stopped factory.

@@ -54,28 +54,28 @@ pub(super) struct Settings {
     pub(super) cluster: Option<Arc<str>>,
     /// The default scope of requests.
     pub(super) scope: RequestScope,
-    resync: Option<Duration>,
-    audit: Option<Duration>,
-    cut: Vec<FieldPath>,
-    never_streams: bool,
-    fails_fast: bool,
-    /// Shared by all informers: whether the server is reachable, and whether its history has changed.
-    health: ServerHealth,
-    on_error: Option<OnError>,
-    on_quarantine: Option<OnQuarantine>,
+    /// Settings for all kinds. They are applied before those for one kind.
+    for_all: Vec<ConfigureAll>,
     /// Settings for one kind and object type.
-    by_kind: HashMap<(KindId, TypeId), Configure>,
+    by_kind: HashMap<(KindId, TypeId), Vec<Configure>>,
 }
 
-type OnError = Arc<dyn Fn(&ListWatchError) + Send + Sync>;
-type OnQuarantine = Arc<dyn Fn(&str, &Quarantined) + Send + Sync>;
+/// Changes a setting of all kinds.
+type ConfigureAll = Box<dyn Fn(&mut AnyInformerBuilder) + Send + Sync>;
 
 /// Changes the settings of one kind and object type.
 type Configure = Box<dyn Fn(AnyInformerBuilder) -> AnyInformerBuilder + Send + Sync>;
 
 impl FactoryBuilder {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, settings: Settings::default() }
+        // Shared by all informers: whether the server is reachable, and whether its history has changed.
+        Self { client, settings: Settings::default() }.server_health(ServerHealth::default())
+    }
+
+    /// Adds a setting of all informers.
+    fn for_all(mut self, set: impl Fn(&mut AnyInformerBuilder) + Send + Sync + 'static) -> Self {
+        self.settings.for_all.push(Box::new(set));
+        self
     }
 
     /// Names the client's cluster. The name appears in [each object](crate::Cached::cluster), in errors, logs and metrics. A
@@ -117,59 +117,60 @@ impl FactoryBuilder {
 
     /// Replays the whole cache this often to every handler that does not choose another period; see
     /// [`InformerBuilder::resync_every`]. Default: never.
-    pub fn resync_every(mut self, period: Duration) -> Self {
-        self.settings.resync = Some(period);
-        self
+    pub fn resync_every(self, period: Duration) -> Self {
+        self.for_all(move |builder| builder.resync = Some(period))
     }
 
     /// Compares each cache with the server this often, and lists again if it is wrong; see [`InformerBuilder::audit_every`] for the cost. Default:
     /// never, except for one audit after the server's history changed.
-    pub fn audit_every(mut self, period: Duration) -> Self {
-        self.settings.audit = Some(period);
-        self
+    pub fn audit_every(self, period: Duration) -> Self {
+        self.for_all(move |builder| builder.audit = Some(period))
     }
 
     /// Leaves these fields out of every object of every kind, before anything is decoded; see
     /// [`Scanner::cut`](crate::object::Scanner::cut). Default: only `metadata.managedFields`.
-    pub fn cut(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
-        self.settings.cut.extend(fields);
-        self
+    pub fn cut(self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
+        let fields: Vec<_> = fields.into_iter().collect();
+        self.for_all(move |builder| builder.reflector.cut.extend(fields.iter().cloned()))
     }
 
     /// Never uses streamed lists (watches that begin with the existing objects). Default: informers try them, and after a refusal by the
     /// server all informers of that kind use ordinary lists.
-    pub fn without_streaming(mut self) -> Self {
-        self.settings.never_streams = true;
-        self
+    pub fn without_streaming(self) -> Self {
+        self.for_all(|builder| builder.reflector.never_streams = true)
     }
 
     /// Makes [`synced`](SharedInformerFactory::synced) fail at once on permanent errors of a list: forbidden, unknown kind, no server at
     /// the address; see [`ListWatchError::is_transient`]. The informers continue to retry. Default: `synced` waits until all lists succeed.
     /// The same holds for [`synced` of a handler](crate::Registration::synced).
-    pub fn fail_fast(mut self) -> Self {
-        self.settings.fails_fast = true;
-        self
+    pub fn fail_fast(self) -> Self {
+        self.for_all(|builder| builder.fails_fast = true)
     }
 
     /// Shares what informers know of the server with factories of the same server: while the server cannot be reached, only one of their informers
     /// tries at a time, and all of them list again when the server's data was reset, as by a restored backup. Default: shared by the informers of this factory only.
-    pub fn server_health(mut self, health: ServerHealth) -> Self {
-        self.settings.health = health;
-        self
+    pub fn server_health(self, health: ServerHealth) -> Self {
+        self.for_all(move |builder| builder.reflector.health = health.clone())
     }
 
     /// Calls `callback` once for each cause of an outage that lasts five seconds. It applies to every kind without a callback of its own; [`ReflectorBuilder::on_error`](crate::listwatch::ReflectorBuilder::on_error)
     /// has the exact rules. Default: failures are logged as warnings.
-    pub fn on_error(mut self, callback: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
-        self.settings.on_error = Some(Arc::new(callback));
-        self
+    pub fn on_error(self, callback: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
+        let callback = Arc::new(callback);
+        self.for_all(move |builder| {
+            let callback = Arc::clone(&callback);
+            builder.reflector.on_error = Some(Box::new(move |error| callback(error)));
+        })
     }
 
     /// Calls `callback` with the plural name of the kind and each object that is quarantined because it cannot be decoded or transformed.
     /// It applies to every kind without a callback of its own; see [`InformerBuilder::on_quarantine`]. Default: such objects are logged.
-    pub fn on_quarantine(mut self, callback: impl Fn(&str, &Quarantined) + Send + Sync + 'static) -> Self {
-        self.settings.on_quarantine = Some(Arc::new(callback));
-        self
+    pub fn on_quarantine(self, callback: impl Fn(&str, &Quarantined) + Send + Sync + 'static) -> Self {
+        let callback = Arc::new(callback);
+        self.for_all(move |builder| {
+            let (callback, kind) = (Arc::clone(&callback), builder.reflector.resource());
+            builder.reflector.on_quarantine = Some(Box::new(move |object| callback(&kind, object)));
+        })
     }
 
     /// Settings of the informers of one kind and object type, in every scope: a transform, a resync period. They are applied
@@ -191,11 +192,7 @@ impl FactoryBuilder {
     ) -> Self {
         let key = (KindId::of(resource), TypeId::of::<O>());
         let settings = move |builder| settings(InformerBuilder::from_any(builder)).into_any();
-        let settings: Configure = match self.settings.by_kind.remove(&key) {
-            Some(before) => Box::new(move |builder| settings(before(builder))),
-            None => Box::new(settings),
-        };
-        self.settings.by_kind.insert(key, settings);
+        self.settings.by_kind.entry(key).or_default().push(Box::new(settings));
         self
     }
 
@@ -209,24 +206,9 @@ impl FactoryBuilder {
 impl Settings {
     /// Applies the factory's settings, then those for the kind.
     pub(super) fn configure(&self, mut builder: AnyInformerBuilder, key: &InformerKey) -> AnyInformerBuilder {
-        builder.resync = self.resync;
-        builder.fails_fast = self.fails_fast;
-        builder.audit = self.audit;
-        let reflector = &mut builder.reflector;
-        reflector.cut.extend(self.cut.iter().cloned());
-        reflector.health = self.health.clone();
-        reflector.never_streams = self.never_streams;
-        if let Some(callback) = self.on_error.clone() {
-            reflector.on_error = Some(Box::new(move |error| callback(error)));
-        }
-        if let Some(callback) = self.on_quarantine.clone() {
-            let kind = reflector.resource();
-            reflector.on_quarantine = Some(Box::new(move |object| callback(&kind, object)));
-        }
-        match self.by_kind.get(&(key.kind.clone(), key.object_type.type_id())) {
-            Some(configure) => configure(builder),
-            None => builder,
-        }
+        self.for_all.iter().for_each(|set| set(&mut builder));
+        let for_kind = self.by_kind.get(&(key.kind.clone(), key.object_type.type_id));
+        for_kind.into_iter().flatten().fold(builder, |builder, configure| configure(builder))
     }
 }
 
@@ -235,7 +217,6 @@ impl fmt::Debug for FactoryBuilder {
         f.debug_struct("FactoryBuilder")
             .field("cluster", &self.settings.cluster)
             .field("scope", &self.settings.scope)
-            .field("resync", &self.settings.resync)
             .finish_non_exhaustive()
     }
 }

@@ -216,7 +216,7 @@ impl SharedInformerFactory {
     /// Removes the stopped informers from the registry, so that their caches are freed.
     fn remove_stopped(&self) {
         let registry = self.shared.registry.lock();
-        let (stopped, keeps_status) = (registry.stopped(), registry.is_stopped());
+        let (stopped, keeps_status) = (registry.stopped(), registry.is_stopped);
         drop(registry);
         let last = if keeps_status { stopped.iter().map(AnyInformer::status).collect() } else { Vec::new() };
         let removed = self.shared.registry.lock().remove(&stopped, last);
@@ -324,7 +324,7 @@ impl SharedInformerFactory {
 
     /// Whether [`stop`](Self::stop) was called.
     pub fn is_stopped(&self) -> bool {
-        self.shared.registry.lock().is_stopped()
+        self.shared.registry.lock().is_stopped
     }
 
     /// Returns the informer of a key, creating it if there is none.
@@ -349,7 +349,7 @@ impl SharedInformerFactory {
         }
         let (resync, audit) = (builder.resync, builder.audit);
         let (informer, overlap) = registry.insert(key, builder);
-        let is_stopped = registry.is_stopped();
+        let is_stopped = registry.is_stopped;
         drop(registry);
         informer.warn_if_periods_are_raised(resync, audit);
         if is_stopped {

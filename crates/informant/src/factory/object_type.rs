@@ -9,17 +9,13 @@ use crate::Lazy;
 /// Identifies the Rust type that objects are held in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ObjectType {
-    type_id: TypeId,
+    pub(super) type_id: TypeId,
     type_name: &'static str,
 }
 
 impl ObjectType {
     pub(super) fn of<O: 'static>() -> Self {
         Self { type_id: TypeId::of::<O>(), type_name: type_name::<O>() }
-    }
-
-    pub(super) fn type_id(&self) -> TypeId {
-        self.type_id
     }
 
     /// Whether it is metadata of a kind that is known at run time; then only metadata is requested from the server.

@@ -48,7 +48,7 @@ pub(super) struct Registry {
     warned: HashSet<KindId>,
     /// The last status of each informer that has ended since the factory was stopped, by its name.
     ended: HashMap<Arc<str>, InformerStatus>,
-    is_stopped: bool,
+    pub(super) is_stopped: bool,
 }
 
 impl KindId {
@@ -83,10 +83,6 @@ fn is_stopped_by_user(informer: &AnyInformer) -> bool {
 }
 
 impl Registry {
-    pub(super) fn is_stopped(&self) -> bool {
-        self.is_stopped
-    }
-
     /// Returns the informers to start, wait for and report: all that the user has not stopped.
     pub(super) fn informers(&self) -> Vec<AnyInformer> {
         self.informers.values().filter(|informer| !is_stopped_by_user(informer)).cloned().collect()
@@ -140,8 +136,13 @@ impl Registry {
 
     /// Builds the informer of a key for which `find` returns none, and keeps it unless the factory was stopped. Also returns another object
     /// type in which the same objects are cached, if a warning is due.
-    pub(super) fn insert(&mut self, key: &InformerKey, builder: AnyInformerBuilder) -> (AnyInformer, Option<String>) {
-        let informer = builder.rename(|given, source| self.name(given, source, key)).build();
+    pub(super) fn insert(
+        &mut self,
+        key: &InformerKey,
+        mut builder: AnyInformerBuilder,
+    ) -> (AnyInformer, Option<String>) {
+        builder.name = Some(self.name(builder.name.as_deref(), builder.reflector.resource(), key).into());
+        let informer = builder.build();
         if self.is_stopped {
             return (informer, None);
         }

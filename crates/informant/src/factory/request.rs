@@ -189,7 +189,7 @@ impl<'a> AnyRequest<'a> {
         // All namespaces are checked before any informer is created.
         namespaces.iter().try_for_each(|namespace| self.source.clone().in_namespace(namespace.clone()).map(drop))?;
         let members = namespaces.iter().map(|namespace| self.find_or_create_in(namespace));
-        AnyView::of_namespaces(members.collect::<Result<Vec<_>, _>>()?)
+        AnyView::of_namespaces(members.collect::<Result<_, _>>()?)
     }
 
     /// Returns the informer in the factory's namespace. If the factory has none, or objects of the kind are not namespaced, returns the informer of

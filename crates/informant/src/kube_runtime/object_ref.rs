@@ -73,24 +73,10 @@ impl<K: Lookup<DynamicType: Default>> From<&Key> for ObjectRef<K> {
     }
 }
 
-/// Needs the feature `kube-runtime`.
-impl<K: Lookup<DynamicType: Default>> From<Key> for ObjectRef<K> {
-    fn from(key: Key) -> Self {
-        Self::from(&key)
-    }
-}
-
 /// Keeps namespace and name; the kind, uid and version are lost. Needs the feature `kube-runtime`.
 impl<K: Lookup + ?Sized> From<&ObjectRef<K>> for Key {
     fn from(object_ref: &ObjectRef<K>) -> Self {
         Self::namespaced(object_ref.namespace.as_deref().unwrap_or_default(), &object_ref.name)
-    }
-}
-
-/// Keeps namespace and name; the kind, uid and version are lost. Needs the feature `kube-runtime`.
-impl<K: Lookup + ?Sized> From<ObjectRef<K>> for Key {
-    fn from(object_ref: ObjectRef<K>) -> Self {
-        Self::from(&object_ref)
     }
 }
 

@@ -67,15 +67,11 @@ impl<O: 'static> Subscribe<'_, O> {
     ///
     /// If the informer or a member of the view has stopped, or if called in one of its index functions.
     pub fn watcher(self) -> Result<Watcher<O>, RequestError> {
-        Ok(Watcher::new(self.stream()?))
+        Ok(Watcher { events: self.stream()?, rules: EventTranslator::default() })
     }
 }
 
 impl<O: 'static> Watcher<O> {
-    fn new(events: EventStream<O>) -> Self {
-        Self { events, rules: EventTranslator::default() }
-    }
-
     /// Changes the type of the objects. The conversion runs for each event, in the task that polls the stream.
     ///
     /// - `|pod| pod.object().clone()` gives plain `Pod`s, for a reconciler that must take `Arc<Pod>`. kube-runtime's store then has a copy
@@ -136,24 +132,19 @@ impl<O> EventTranslator<O> {
     }
 
     fn apply(&mut self, event: Event<O>) {
-        match (event, &mut self.initial) {
-            (
-                Event::Added { object, .. } | Event::Updated { new: object, .. } | Event::Resynced(object),
-                Some(initial),
-            ) => {
-                initial.insert(object.key().clone(), object);
+        match event {
+            Event::Added { object, .. } | Event::Updated { new: object, .. } | Event::Resynced(object) => {
+                match &mut self.initial {
+                    Some(initial) => drop(initial.insert(object.key().clone(), object)),
+                    None => self.pending.push_back(watcher::Event::Apply(object)),
+                }
             }
-            (Event::Deleted(deleted), Some(initial)) => {
-                initial.remove(deleted.key());
-            }
-            (Event::Added { object, .. } | Event::Updated { new: object, .. } | Event::Resynced(object), None) => {
-                self.pending.push_back(watcher::Event::Apply(object));
-            }
-            (Event::Deleted(deleted), None) => {
-                self.pending.push_back(watcher::Event::Delete(deleted.object().clone()));
-            }
-            (Event::Synced, initial) => {
-                let Some(initial) = initial.take() else { return };
+            Event::Deleted(deleted) => match &mut self.initial {
+                Some(initial) => drop(initial.remove(deleted.key())),
+                None => self.pending.push_back(watcher::Event::Delete(deleted.object().clone())),
+            },
+            Event::Synced => {
+                let Some(initial) = self.initial.take() else { return };
                 self.pending.push_back(watcher::Event::Init);
                 self.pending.extend(initial.into_values().map(watcher::Event::InitApply));
                 self.pending.push_back(watcher::Event::InitDone);

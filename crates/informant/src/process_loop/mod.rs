@@ -6,7 +6,7 @@
 
 mod retry; // calls the function, and retries items that it could not process
 
-use std::{convert::Infallible, fmt, pin::pin};
+use std::{convert::Infallible, pin::pin};
 
 use futures_util::future::select;
 use tokio::{
@@ -14,8 +14,8 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use self::retry::Retrier;
-pub use self::retry::{ProcessError, ProcessFailure};
+pub use self::retry::ProcessError;
+use self::retry::{ProcessFailure, Retrier};
 use crate::{
     listwatch::{Backoff, Reflector, ReflectorBuilder, ReflectorHandle},
     queue::{Closed, DeltaFifo, ObjectChanges},
@@ -25,7 +25,7 @@ use crate::{
 ///
 /// Use it if you keep a store of your own; for a cache with handlers use a [`SharedInformer`](crate::SharedInformer). The function
 /// receives one item at a time: all pending changes of one object. There is no order between objects. If the function fails or panics, the error is
-/// reported and the item is retried after a growing delay; other objects do not wait for it.
+/// reported and the item is retried after a growing delay; other objects do not wait for it. The function can return any error: `?` converts it.
 ///
 /// The queue needs read access to your store ([`known_objects`](crate::queue::DeltaFifoBuilder::known_objects)): it skips deletes
 /// of objects that the store does not have, and it finds the objects that are absent from a relist.
@@ -127,11 +127,5 @@ where
         // Checked after each item, so that items are also retried while the queue is never empty.
         process.requeue_due(Instant::now());
         consume_budget().await;
-    }
-}
-
-impl<O, F> fmt::Debug for ProcessLoop<O, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProcessLoop").field("reflector", &self.reflector).finish_non_exhaustive()
     }
 }

@@ -13,7 +13,6 @@ pub(crate) struct Closures {
     pub(crate) on_add: Option<OnAdd>,
     pub(crate) on_update: Option<OnUpdate>,
     pub(crate) on_delete: Option<OnDelete>,
-    pub(crate) on_resync: Option<OnResync>,
     pub(crate) on_synced: Option<OnSynced>,
     /// For the events that have no closure of their own.
     pub(crate) on_event: Option<AnyHandler>,
@@ -22,7 +21,6 @@ pub(crate) struct Closures {
 pub(crate) type OnAdd = Box<dyn FnMut(&Cached<Erased>, Origin) -> Option<EventFuture> + Send>;
 pub(crate) type OnUpdate = Box<dyn FnMut(&Cached<Erased>, &Cached<Erased>) -> Option<EventFuture> + Send>;
 pub(crate) type OnDelete = Box<dyn FnMut(&Deleted<Erased>) -> Option<EventFuture> + Send>;
-pub(crate) type OnResync = Box<dyn FnMut(&Cached<Erased>) -> Option<EventFuture> + Send>;
 pub(crate) type OnSynced = Box<dyn FnMut() -> Option<EventFuture> + Send>;
 
 impl Closures {
@@ -31,7 +29,6 @@ impl Closures {
             (Event::Added { object, origin }, Self { on_add: Some(callback), .. }) => callback(object, *origin),
             (Event::Updated { old, new }, Self { on_update: Some(callback), .. }) => callback(old, new),
             (Event::Deleted(deleted), Self { on_delete: Some(callback), .. }) => callback(deleted),
-            (Event::Resynced(object), Self { on_resync: Some(callback), .. }) => callback(object),
             (Event::Resynced(object), Self { on_update: Some(callback), .. }) => callback(object, object),
             (Event::Synced, Self { on_synced: Some(callback), .. }) => callback(),
             (event, Self { on_event, .. }) => on_event.as_mut()?(event),

@@ -55,7 +55,7 @@ pub(super) fn deliver(
         let mut delivery = Delivery { listener: &listener, handler, filtering, group: 1, last_warning: None };
         while let Some(chunk) = poll_fn(|context| listener.poll_chunk(context)).await {
             let spent = delivery.deliver(&chunk, call_lock.as_ref()).await;
-            listener.metrics.record_chunk(spent);
+            listener.metrics.seconds.record(spent.as_secs_f64());
         }
     }
 }

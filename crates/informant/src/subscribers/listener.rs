@@ -134,7 +134,7 @@ impl Listener {
         let is_behind = self.inbox.lock().buffer.is_behind_resync();
         if is_behind {
             self.resyncs_skipped.fetch_add(1, Ordering::Relaxed);
-            self.metrics.count_skipped_resync();
+            self.metrics.resyncs_skipped.increment(1);
         }
         is_behind
     }
@@ -220,10 +220,10 @@ impl Listener {
 
     /// Sets the metric of the backlog.
     fn record_backlog(&self, backlog: usize) {
-        self.metrics.record_backlog(backlog);
+        self.metrics.backlog.set(backlog as f64);
         // `close` may have set the gauge to zero in between.
         if backlog > 0 && self.is_closed() {
-            self.metrics.record_backlog(0);
+            self.metrics.backlog.set(0.0);
         }
     }
 
@@ -245,7 +245,7 @@ impl Listener {
     /// Logs and counts a panic of users' code.
     pub(super) fn record_panic(&self, what: &'static str, key: Option<&str>, panic: &str) {
         self.panics.fetch_add(1, Ordering::Relaxed);
-        self.metrics.count_panic();
+        self.metrics.panics.increment(1);
         // Without a parent: a worker calls this in a span with the same names, a stream in the span of its reader.
         error!(parent: None, informer = &*self.informer, handler = &*self.name, key, error = panic, "{what}");
     }
@@ -336,7 +336,7 @@ impl Listener {
         if is_idle {
             let _ = self.ended.set(());
         }
-        self.metrics.record_backlog(0);
+        self.metrics.backlog.set(0.0);
         if let Some(waker) = waker {
             waker.wake();
         }

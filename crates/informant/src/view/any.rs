@@ -34,6 +34,10 @@ pub(super) struct ViewMember {
 }
 
 impl ViewMember {
+    fn of_one_cluster(informer: AnyInformer) -> Self {
+        Self { cluster: None, namespace: informer.namespace().cloned(), informer }
+    }
+
     /// Sort key: cluster, then namespace.
     fn place(&self) -> (Option<&str>, Option<&str>) {
         (self.cluster.as_deref(), self.namespace.as_deref())
@@ -51,33 +55,9 @@ impl AnyView {
         Ok(Self { members: members.into(), name })
     }
 
-    /// Creates a view of informers of different namespaces of one cluster.
+    /// Creates a view of informers of one cluster, each of a namespace of its own.
     pub(crate) fn of_namespaces(informers: Vec<AnyInformer>) -> Result<Self, RequestError> {
-        let mut members: Vec<ViewMember> = Vec::new();
-        for informer in informers {
-            let Some(namespace) = informer.namespace().cloned() else {
-                return Err(invalid(format!(
-                    "informer {} covers all namespaces; request it with `in_namespace`",
-                    informer.name()
-                )));
-            };
-            if let Some(other) = members.iter().find(|member| member.informer.cluster() != informer.cluster()) {
-                return Err(invalid(format!(
-                    "informers {} and {} cover different clusters; make a view of each cluster, and combine them with `View::of_clusters`",
-                    other.informer.name(),
-                    informer.name()
-                )));
-            }
-            if let Some(other) = members.iter().find(|member| member.namespace.as_ref() == Some(&namespace)) {
-                return Err(invalid(format!(
-                    "informers {} and {} both cover namespace {namespace:?}; name each namespace once",
-                    other.informer.name(),
-                    informer.name()
-                )));
-            }
-            members.push(ViewMember { cluster: None, namespace: Some(namespace), informer });
-        }
-        Self::new(members)
+        Self::new(informers.into_iter().map(ViewMember::of_one_cluster).collect())
     }
 
     /// Creates a view of views, or informers, of different clusters.
@@ -159,7 +139,7 @@ fn invalid(problem: String) -> RequestError {
 
 impl From<AnyInformer> for AnyView {
     fn from(informer: AnyInformer) -> Self {
-        let (name, namespace) = (Arc::clone(informer.name()), informer.namespace().cloned());
-        Self { members: Arc::new([ViewMember { cluster: None, namespace, informer }]), name }
+        let name = Arc::clone(informer.name());
+        Self { members: Arc::new([ViewMember::of_one_cluster(informer)]), name }
     }
 }

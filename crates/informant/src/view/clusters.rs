@@ -1,7 +1,5 @@
 //! A view of several clusters.
 
-use std::sync::Arc;
-
 use super::{AnyView, ClusterKey, View};
 use crate::error::RequestError;
 
@@ -44,13 +42,6 @@ impl<O> View<O, ClusterKey> {
     /// If there is no informer, one whose cluster has no name, or two of the same cluster.
     pub fn of_clusters(views: impl IntoIterator<Item = impl Into<View<O>>>) -> Result<Self, RequestError> {
         AnyView::of_clusters(views.into_iter().map(|view| view.into().view)).map(Self::from_any)
-    }
-
-    /// The clusters, sorted by name.
-    pub fn clusters(&self) -> Vec<Arc<str>> {
-        let mut clusters: Vec<_> = self.view.members.iter().filter_map(|member| member.cluster.clone()).collect();
-        clusters.dedup();
-        clusters
     }
 
     /// The part of the view that covers one cluster.

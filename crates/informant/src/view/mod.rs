@@ -17,7 +17,7 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 
 use derive_where::derive_where;
 
-use crate::{Key, SharedInformer, error::RequestError, informer::Subscribe};
+use crate::{Key, SharedInformer, informer::Subscribe};
 
 pub use self::address::{Address, ClusterKey};
 pub(crate) use self::any::AnyView;
@@ -60,19 +60,6 @@ pub(crate) use self::any::AnyView;
 pub struct View<O, A = Key> {
     view: AnyView,
     types: PhantomData<fn(A, O) -> O>,
-}
-
-impl<O> View<O> {
-    /// A view of informers of different [namespaces](SharedInformer::namespace) of one cluster.
-    /// This function takes existing informers; [`InformerRequest::view`](crate::factory::InformerRequest::view) also creates them.
-    ///
-    /// # Errors
-    ///
-    /// If there is no informer, if an informer covers all namespaces, if two cover the same namespace, or if their clusters differ.
-    pub fn of_namespaces(informers: impl IntoIterator<Item = SharedInformer<O>>) -> Result<Self, RequestError> {
-        let informers = informers.into_iter().map(|informer| informer.informer).collect();
-        AnyView::of_namespaces(informers).map(Self::from_any)
-    }
 }
 
 impl<O, A> View<O, A> {

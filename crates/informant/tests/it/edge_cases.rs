@@ -17,8 +17,7 @@ use informant::{
     error::{SourceError, WaitError},
     factory::InformerState,
     pipeline::{
-        Backoff, Batch, Change, Delta, DeltaFifo, Indexer, ItemOutcome, ObjectChanges, ProcessFailure, ProcessLoop,
-        Reflector, Relist,
+        Backoff, Batch, Change, Delta, DeltaFifo, Indexer, ItemOutcome, ObjectChanges, ProcessLoop, Reflector, Relist,
     },
     testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
@@ -31,7 +30,7 @@ use crate::support::{
         LONG, Leaks, Probe, add_stuck_handler, cached, informer, item, many_threads, open_watch, show_error,
         sleep_seconds, source, wait_until, wait_until_idle, within_limit, without_deadlock,
     },
-    key, known, list, object, observed, show_deltas, show_object_changes, show_objects,
+    key, known, list, object, observed, show_object_changes, show_objects,
 };
 
 /// A small generator of random numbers (xorshift).
@@ -314,30 +313,6 @@ fn apply(store: &Indexer<()>, item: &ObjectChanges<()>, count: usize) {
 }
 
 // The process loop.
-
-/// `ProcessFailure::after`: "Only the other changes are retried." A stop during the delay must not bring the processed ones back.
-#[tokio::test(start_paused = true)]
-async fn a_stopped_process_loop_requeues_only_the_unprocessed_changes_of_a_failed_item() {
-    let _logs = Logs::capture();
-    // The source never answers.
-    let source = ScriptedSource::new();
-    let queue = DeltaFifo::new();
-    queue.push(Delta::Added(object("a", 1)));
-    queue.push(Delta::Updated(object("a", 2)));
-    queue.push(Delta::Updated(object("a", 3)));
-    let process_loop =
-        ProcessLoop::new(Reflector::of_decoded_objects(source), queue.clone(), |item: &ObjectChanges<()>| {
-            match item.deltas().len() {
-                3 => Err(ProcessFailure::after(2, "the third change failed")),
-                _ => Ok(()),
-            }
-        });
-    let hour = Duration::from_secs(3600);
-
-    process_loop.backoff(Backoff::new(hour, hour)).run(sleep_seconds(1.0)).await;
-
-    assert_eq!(queue.waiting(&key("a")).map(|deltas| show_deltas(&deltas)), Some("Updated a@3".to_owned()));
-}
 
 /// A process loop that stops while an item waits for its retry leaves the item in the queue, for the next consumer.
 #[tokio::test(start_paused = true)]

@@ -451,9 +451,7 @@ fn keys_and_object_refs_convert_into_each_other() {
         (Key::cluster_scoped("n1"), ObjectRef::new("n1")),
     ] {
         assert_eq!(ObjectRef::from(&key), object_ref);
-        assert_eq!(ObjectRef::from(key.clone()), object_ref);
         assert_eq!(Key::from(&object_ref), key);
-        assert_eq!(Key::from(object_ref.clone()), key);
         let resource = ApiResource::erase::<Pod>(&());
         assert_eq!(key.to_object_ref::<DynamicObject>(resource), object_ref.erase());
     }

@@ -7,9 +7,7 @@ use std::{
 
 use futures_util::FutureExt;
 use informant::{
-    pipeline::{
-        Backoff, Delta, DeltaFifo, Indexer, ObjectChanges, ProcessFailure, ProcessLoop, Reflector, ReflectorBuilder,
-    },
+    pipeline::{Backoff, Delta, DeltaFifo, Indexer, ObjectChanges, ProcessLoop, Reflector, ReflectorBuilder},
     testing::ScriptedWatch,
 };
 use tokio::{sync::oneshot, time::Instant};
@@ -103,27 +101,6 @@ async fn a_failed_item_is_reported_and_retried_while_other_items_are_processed()
         ]
     );
     assert!(queue.is_synced(), "the first attempt counts");
-    leaks.check();
-}
-
-/// Decision 8
-#[tokio::test(start_paused = true)]
-async fn a_partly_processed_item_is_retried_without_its_processed_changes() {
-    let leaks = Leaks::watch();
-    let source = source("10", &[("a", 1)], ScriptedWatch::new().modified(item("a", 11)).stays_open());
-    let (reflector, queue) = reflector_and_queue(&source);
-    let (lines, write) = writer();
-    let _logs = Logs::capture();
-    let process_loop = ProcessLoop::new(reflector, queue, move |item: &ObjectChanges<()>| {
-        write(show_deltas(item.deltas()));
-        match item.deltas().len() {
-            2 => Err(ProcessFailure::after(1, "half of it")),
-            _ => Ok(()),
-        }
-    });
-    process_loop.backoff(without_jitter()).run(sleep_seconds(5.0)).await;
-
-    assert_eq!(shown(&lines), ["Replaced a@1, Updated a@11", "Updated a@11"]);
     leaks.check();
 }
 
@@ -234,30 +211,6 @@ async fn each_object_has_its_own_retry_delays_and_a_success_resets_them() {
         errors,
         ["a attempt 1 at 0", "b attempt 1 at 50", "a attempt 2 at 100", "a attempt 1 at 10050"],
         "b waits from 50 to 150, while a comes again at 100 and at 300"
-    );
-    leaks.check();
-}
-
-/// The message of the error states that the item is not retried.
-#[tokio::test(start_paused = true)]
-async fn an_item_without_unprocessed_changes_is_not_retried() {
-    let leaks = Leaks::watch();
-    let source = source("10", &[("a", 1)], open_watch());
-    let (reflector, queue) = reflector_and_queue(&source);
-    let (lines, write) = writer();
-    let (errors, report) = writer();
-    let process_loop = ProcessLoop::new(reflector, queue, move |item: &ObjectChanges<()>| {
-        write(show_deltas(item.deltas()));
-        Err(ProcessFailure::after(1, "afterwards"))
-    });
-    process_loop.on_error(move |error| report(show_error(error))).run(sleep_seconds(100.0)).await;
-
-    assert_eq!(shown(&lines), ["Replaced a@1"]);
-    assert_eq!(
-        shown(&errors),
-        [
-            "processing a failed (attempt 1); not retrying, because all of its changes were processed before the error: afterwards"
-        ]
     );
     leaks.check();
 }

@@ -11,7 +11,13 @@
 mod comparison;
 mod schedule;
 
-use std::{collections::HashSet, convert::Infallible, pin::pin, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    convert::Infallible,
+    pin::pin,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use futures_util::future::{Either, select};
 use tokio::{
@@ -49,12 +55,9 @@ pub(crate) struct Auditor {
 
 /// How an audit ended.
 enum Outcome {
-    /// The cache is right.
-    Right,
-    /// Some objects are wrong in the cache: these, and perhaps others.
-    Wrong(Vec<Key>),
-    /// The source has an older version than the cache had before the audit: its history changed.
-    HistoryChanged { reached: ResourceVersion },
+    /// The audit was completed; with the reason why everything must be listed again, unless the cache is right: some objects are wrong, or the
+    /// source has an older version than the cache had before the audit, so its history changed.
+    Completed(Option<SourceError>),
     /// The source cannot be audited.
     Unsupported(&'static str),
 }
@@ -114,17 +117,9 @@ impl Auditor {
                     }
                     return std::future::pending().await;
                 }
-                Some(Ok(Outcome::Right)) => {
-                    self.note_end(0, None);
-                    schedule.note_end(false, now, chance);
-                }
-                Some(Ok(Outcome::Wrong(objects))) => {
-                    self.note_end(objects.len(), Some(SourceError::CacheDiffers { objects }));
-                    schedule.note_end(true, now, chance);
-                }
-                Some(Ok(Outcome::HistoryChanged { reached })) => {
-                    self.note_end(0, Some(SourceError::HistoryChanged { reached }));
-                    schedule.note_end(true, now, chance);
+                Some(Ok(Outcome::Completed(finding))) => {
+                    schedule.note_end(finding.is_some(), now, chance);
+                    self.note_end(finding);
                 }
                 Some(Err(error)) => {
                     let retry_in = schedule.note_failure(now);
@@ -146,9 +141,13 @@ impl Auditor {
     }
 
     /// Counts an audit that ended, and passes on what it found.
-    fn note_end(&self, wrong_objects: usize, finding: Option<SourceError>) {
+    fn note_end(&self, finding: Option<SourceError>) {
+        let wrong_objects = if let Some(SourceError::CacheDiffers { objects }) = &finding { objects.len() } else { 0 };
         debug!(count = wrong_objects, is_right = finding.is_none(), "audited the cache");
-        self.core.count_audit(wrong_objects as u64);
+        self.core.audits.fetch_add(1, Ordering::Relaxed);
+        self.core.wrong_objects.fetch_add(wrong_objects as u64, Ordering::Relaxed);
+        self.core.metrics.audits.increment(1);
+        self.core.metrics.wrong_objects.increment(wrong_objects as u64);
         // If a finding waits already, everything is about to be listed.
         finding.into_iter().for_each(|finding| drop(self.findings.try_send(finding)));
     }
@@ -181,10 +180,10 @@ impl Auditor {
         let (version, suspects) = timeout(LISTED_WITHIN, self.compare()).await.map_err(silent)??;
         drop(permit);
         if !is_within(&reached, &version) {
-            return Ok(Outcome::HistoryChanged { reached });
+            return Ok(Outcome::Completed(Some(SourceError::HistoryChanged { reached })));
         }
         if suspects.is_empty() {
-            return Ok(Outcome::Right);
+            return Ok(Outcome::Completed(None));
         }
         debug!(rv = %version, count = suspects.len(), "an audit has suspects");
         let core = Arc::clone(&self.core);
@@ -250,9 +249,9 @@ impl Auditor {
             }
         }
         match failure {
-            _ if !wrong.is_empty() => Ok(Outcome::Wrong(wrong)),
+            _ if !wrong.is_empty() => Ok(Outcome::Completed(Some(SourceError::CacheDiffers { objects: wrong }))),
             Some(failure) => Err(failure),
-            None => Ok(Outcome::Right),
+            None => Ok(Outcome::Completed(None)),
         }
     }
 

@@ -86,11 +86,9 @@ impl AnyInformer {
     pub(crate) fn state(&self) -> InformerState {
         let core = self.core();
         let state = core.phase.lock().state();
-        match state {
-            // If the runtime has ended, the threads of blocking handlers may still be running.
-            InformerState::Stopped if !core.all_listeners_finished() => InformerState::Stopping,
-            InformerState::New | InformerState::Running | InformerState::Stopping | InformerState::Stopped => state,
-        }
+        // If the runtime has ended, the threads of blocking handlers may still be running.
+        let has_running_threads = state == InformerState::Stopped && !core.all_listeners_finished();
+        if has_running_threads { InformerState::Stopping } else { state }
     }
 
     /// Stops the informer, and waits until no callback or task of it is running.
@@ -169,17 +167,17 @@ impl AnyInformer {
     fn before_start<S>(
         &self,
         setting: &'static str,
-        set: impl FnOnce(&mut Unstarted) -> Option<S>,
+        set: impl FnOnce(&mut Unstarted) -> S,
     ) -> Result<(), RequestError> {
-        // `set` (if the informer has started) and the previous value are users' code, so they are dropped after the lock is released.
-        let mut set = Some(set);
         let mut phase = self.core().phase.lock();
-        let before = phase.settings().and_then(|settings| Some(set.take()?(settings)));
+        // `set` and the previous value are users' code. They are dropped after the lock is released: parameters are dropped after variables.
+        let Some(settings) = phase.settings() else {
+            return Err(RequestError::AlreadyStarted { informer: Arc::clone(self.name()), setting });
+        };
+        let before = set(settings);
         drop(phase);
-        match before {
-            Some(_) => Ok(()),
-            None => Err(RequestError::AlreadyStarted { informer: Arc::clone(self.name()), setting }),
-        }
+        drop(before);
+        Ok(())
     }
 
     /// The objects that exist on the server but cannot be decoded or transformed.

@@ -1,6 +1,6 @@
 //! The settings of a shared informer.
 
-use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
+use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 use tracing::warn;
 
@@ -27,7 +27,7 @@ pub(crate) struct AnyInformerBuilder {
     pub(crate) resync: Option<Duration>,
     pub(crate) fails_fast: bool,
     pub(crate) audit: Option<Duration>,
-    name: Option<Arc<str>>,
+    pub(crate) name: Option<Arc<str>>,
 }
 
 impl<O: Send + Sync + 'static> InformerBuilder<O> {
@@ -128,12 +128,6 @@ impl AnyInformerBuilder {
         Self { reflector, resync: None, fails_fast: false, audit: None, name: None }
     }
 
-    /// Sets a name that `name` makes of the name set before, if any, and the name of the source.
-    pub(crate) fn rename(mut self, name: impl FnOnce(Option<&str>, String) -> String) -> Self {
-        self.name = Some(name(self.name.as_deref(), self.reflector.resource()).into());
-        self
-    }
-
     pub(crate) fn build(self) -> AnyInformer {
         let Self { reflector, resync, fails_fast, audit, name } = self;
         let name = name.unwrap_or_else(|| reflector.resource().into());
@@ -146,32 +140,17 @@ impl AnyInformerBuilder {
 impl AnyInformer {
     /// Logs a warning if the periods of resyncs or audits are longer than the requested ones. Call it on a new informer, without a lock.
     pub(crate) fn warn_if_periods_are_raised(&self, resync: Option<Duration>, audit: Option<Duration>) {
-        if let Some(requested) = audit.filter(|period| !period.is_zero() && *period < SHORTEST_PERIOD) {
-            warn!(
-                informer = &**self.name(),
-                ?requested,
-                granted = ?SHORTEST_PERIOD,
-                "the period of audits is raised: it is at least five minutes"
-            );
+        let audit = audit.filter(|period| !period.is_zero());
+        let granted = self.core().check_period();
+        for (requested, granted, warning) in [
+            (audit, Some(SHORTEST_PERIOD), "the period of audits is raised: it is at least five minutes"),
+            (resync, granted, "the informer's resync period is raised: it is at least a second"),
+        ] {
+            if let (Some(requested), Some(granted)) = (requested, granted)
+                && granted > requested
+            {
+                warn!(informer = &**self.name(), ?requested, ?granted, "{warning}");
+            }
         }
-        if let (Some(requested), Some(granted)) = (resync, self.core().check_period())
-            && granted > requested
-        {
-            warn!(
-                informer = &**self.name(),
-                ?requested,
-                ?granted,
-                "the informer's resync period is raised: it is at least a second"
-            );
-        }
-    }
-}
-
-impl<O> fmt::Debug for InformerBuilder<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InformerBuilder")
-            .field("name", &self.builder.name)
-            .field("resync", &self.builder.resync)
-            .finish_non_exhaustive()
     }
 }

@@ -37,20 +37,14 @@ pub(crate) async fn synced(informers: &[AnyInformer], within: Option<Duration>) 
             }
         }
     }
-    match errors.is_empty() {
-        true => Ok(()),
-        false => Err(SyncError::several(informers.len(), errors)),
-    }
+    SyncError::several(informers.len(), errors)
 }
 
 /// Waits until each informer is synced, or cannot sync for a reason that retrying cannot fix.
 pub(crate) async fn settled(informers: &[AnyInformer]) -> Result<(), SyncError> {
     let settled = join_all(informers.iter().map(|informer| informer.synced_or_failed(true))).await;
-    let errors: Vec<_> = settled.into_iter().filter_map(Result::err).collect();
-    match errors.is_empty() {
-        true => Ok(()),
-        false => Err(SyncError::several(informers.len(), errors)),
-    }
+    let errors = settled.into_iter().filter_map(Result::err).collect();
+    SyncError::several(informers.len(), errors)
 }
 
 /// Stops all informers at once, and waits for all of them, up to the time limit.
@@ -58,19 +52,12 @@ pub(crate) async fn stop(informers: &[AnyInformer], within: Option<Duration>) ->
     // All are asked to stop before any is awaited, so that a slow one does not delay the others.
     informers.iter().for_each(AnyInformer::ask_to_stop);
     // A callback that waited here would block its own informer, and possibly others that wait for it.
-    let errors: Vec<_> = informers.iter().filter_map(AnyInformer::check_wait_for_stop).collect();
-    if !errors.is_empty() {
-        return Err(StopError::Several { errors });
-    }
+    StopError::several(informers.iter().filter_map(AnyInformer::check_wait_for_stop).collect())?;
     let stopping = informers.iter().map(|informer| async move {
         match within {
             None => informer.stop().await,
             Some(within) => informer.stop_within(within).await,
         }
     });
-    let errors: Vec<_> = join_all(stopping).await.into_iter().filter_map(Result::err).collect();
-    match errors.is_empty() {
-        true => Ok(()),
-        false => Err(StopError::Several { errors }),
-    }
+    StopError::several(join_all(stopping).await.into_iter().filter_map(Result::err).collect())
 }

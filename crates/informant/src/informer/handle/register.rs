@@ -178,27 +178,21 @@ impl AnyInformer {
             Ok(None) => return Err(RequestError::Stopped { informer: informer() }),
             Err(InsideApplyLock) => return Err(RequestError::InsideIndexFunction { informer: informer() }),
         };
-        if let Some(requested) = resync
-            && !requested.is_zero()
+        if let Some(requested) = resync.filter(|period| !period.is_zero())
+            && resync_period.is_none_or(|granted| granted > requested)
         {
-            let (informer, handler) = (&*core.name, &**listener.name());
-            match resync_period {
-                None => warn!(
-                    informer,
-                    handler,
+            let warning = match resync_period {
+                None => {
                     "the informer does not resync, so the handler's resync period has no effect; set a period with \
                      `InformerBuilder::resync_every` or `FactoryBuilder::resync_every`"
-                ),
-                Some(granted) if granted > requested => warn!(
-                    informer,
-                    handler,
-                    ?requested,
-                    ?granted,
+                }
+                Some(_) => {
                     "the handler's resync period is raised: it is at least a second, and not shorter than the period at which a \
                      running informer checks for resyncs"
-                ),
-                Some(_) => {}
-            }
+                }
+            };
+            let granted = resync_period.map(tracing::field::debug);
+            warn!(informer = &*core.name, handler = &**listener.name(), ?requested, granted, "{warning}");
         }
         let informer: Weak<Core> = Arc::downgrade(core);
         let registration = Registration::new(Arc::clone(&listener), informer, resync_period);

@@ -296,7 +296,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     /// If the time limit passes, the informer stops, the versions cannot be compared, or the server's history changes: after a backup was
     /// restored, the server gives the same versions to other changes.
     pub async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
-        self.informer.caught_up_to(version, within).await
+        self.informer.core().caught_up_to(version, within).await
     }
 
     /// Waits until the cache shows an object as a write returned it, or a newer state of it. Returns the cached object, or `None` if it

@@ -150,7 +150,7 @@ pub enum Problem {
 }
 
 impl InformerStatus {
-    /// Returns the reason why the cache may be out of date; `None` exactly if it is not [stale](Self::is_stale).
+    /// Returns the reason why the cache may be out of date; `None` if it is current.
     pub fn problem(&self) -> Option<Problem> {
         let informer = Arc::clone(&self.name);
         let failing = self.source.failing_since.zip(self.source.last_error.as_ref());
@@ -182,12 +182,6 @@ impl InformerStatus {
     /// Returns true if a watch is open, so that changes are received.
     pub fn is_watching(&self) -> bool {
         matches!(self.source.activity, Activity::Watching)
-    }
-
-    /// Returns true if the cache may be out of date by more than the time that a change takes to arrive: the cache was never filled, the
-    /// source fails or does not answer, the kind is gone, or the informer does not run.
-    pub fn is_stale(&self) -> bool {
-        self.problem().is_some()
     }
 
     /// The time since the server last confirmed that the cache is current: by a list, an event or a bookmark, or by answering a request
@@ -263,7 +257,7 @@ impl AnyInformer {
             is_synced: core.is_synced(),
             objects: core.lister.len(),
             version: core.version(),
-            queued: core.queued(),
+            queued: core.started.get().map_or(0, |started| started.queue.len()),
             quarantined: core.started.get().map_or(0, |started| started.reflector.quarantined_count()),
             audits: core.audits.load(Ordering::Relaxed),
             wrong_objects: core.wrong_objects.load(Ordering::Relaxed),

@@ -4,7 +4,7 @@
 //! - **Out:** a registration with an informer, or with all members of a view.
 //! - **Knows nothing of:** how handlers are called.
 
-use std::{fmt, marker::PhantomData, panic::Location, sync::Arc, time::Duration};
+use std::{marker::PhantomData, panic::Location, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 
@@ -356,32 +356,6 @@ impl<'a, O: 'static, A, C> Subscribe<'a, O, A, C> {
         self.with_callbacks()
     }
 
-    /// Calls `callback` with each object that a resync replays. Default: calls the callback for updates with the object as old and
-    /// new state.
-    pub fn on_resync(
-        mut self,
-        mut callback: impl FnMut(&Cached<O>) + Send + 'static,
-    ) -> Subscribe<'a, O, A, HasCallbacks> {
-        self.subscribe.closures.on_resync = Some(Box::new(move |object| {
-            callback(object.typed_ref());
-            None
-        }));
-        self.with_callbacks()
-    }
-
-    /// As [`on_resync`](Self::on_resync), and awaits the future that `callback` returns; see [async callbacks](#async-callbacks).
-    pub fn on_resync_async<F>(
-        mut self,
-        mut callback: impl FnMut(Cached<O>) -> F + Send + 'static,
-    ) -> Subscribe<'a, O, A, HasCallbacks>
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        self.subscribe.closures.on_resync =
-            Some(Box::new(move |object| Some(callback(object.clone().typed()).boxed())));
-        self.with_callbacks()
-    }
-
     /// Calls `callback` once, after the last object of the initial list.
     pub fn on_synced(mut self, mut callback: impl FnMut() + Send + 'static) -> Subscribe<'a, O, A, HasCallbacks> {
         self.subscribe.closures.on_synced = Some(Box::new(move || {
@@ -541,12 +515,5 @@ impl<'a> AnySubscribe<'a> {
         let Self { members, name, filter, resync, policy, .. } = self;
         let name = name.unwrap_or_else(|| default_name.into());
         (members, SubscribeOptions { name, filter, resync, policy })
-    }
-}
-
-impl<O, A, C> fmt::Debug for Subscribe<'_, O, A, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let AnySubscribe { members, name, .. } = &self.subscribe;
-        f.debug_struct("Subscribe").field("target", members.name).field("name", name).finish_non_exhaustive()
     }
 }

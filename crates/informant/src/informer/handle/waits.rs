@@ -25,11 +25,6 @@ use crate::{
 };
 
 impl AnyInformer {
-    /// Waits until the cache contains all changes up to this version.
-    pub(crate) async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
-        self.core().caught_up_to(version, within).await
-    }
-
     /// Waits until the cache shows an object as it was written, or in a newer state.
     ///
     /// An object that the selectors exclude can be in the cache, as it was before the write: then this waits for its removal.
@@ -143,7 +138,8 @@ impl AnyInformer {
 }
 
 impl Core {
-    async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
+    /// Waits until the cache contains all changes up to this version.
+    pub(super) async fn caught_up_to(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
         let wait = Wait::new(self, WaitTarget::Version(version.clone()), within);
         wait.until(|| Ok(wait.has_reached(version)?.then_some(()))).await
     }

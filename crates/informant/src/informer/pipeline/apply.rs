@@ -117,22 +117,16 @@ impl Outcome {
     }
 
     fn push(&mut self, event: Event<Erased>) {
-        let count = match event {
-            Event::Added { .. } => &mut self.tally.added,
-            Event::Updated { .. } => &mut self.tally.updated,
-            Event::Resynced(_) => &mut self.tally.unchanged,
-            Event::Deleted(_) => &mut self.tally.deleted,
+        let (count, events) = match event {
+            Event::Added { origin: Origin::InitialList, .. } => (&mut self.tally.added, &mut self.initial),
+            Event::Added { origin: Origin::Live, .. } => (&mut self.tally.added, &mut self.live),
+            Event::Updated { .. } => (&mut self.tally.updated, &mut self.live),
+            Event::Resynced(_) => (&mut self.tally.unchanged, &mut self.live),
+            Event::Deleted(_) => (&mut self.tally.deleted, &mut self.live),
             Event::Synced => return,
         };
         *count += 1;
-        match event {
-            Event::Added { origin: Origin::InitialList, .. } => self.initial.push(event),
-            Event::Added { origin: Origin::Live, .. }
-            | Event::Updated { .. }
-            | Event::Resynced(_)
-            | Event::Deleted(_)
-            | Event::Synced => self.live.push(event),
-        }
+        events.push(event);
     }
 }
 

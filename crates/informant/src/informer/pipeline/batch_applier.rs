@@ -56,7 +56,7 @@ impl BatchApplier {
     pub(super) fn apply(&mut self, batch: Batch<Erased>) {
         let begun = StdInstant::now();
         let core = &*self.core;
-        core.metrics.record_taken(batch.items().len());
+        core.metrics.queue_depth.set(batch.items().len() as f64);
         let version = batch.version().cloned();
         let history_changed = batch.history_changed();
         let mut batch = Some(batch);
@@ -73,7 +73,7 @@ impl BatchApplier {
             let (processed, waiting) = batch.acknowledge_returning_items();
             if !core.is_synced() && self.queue.is_synced() {
                 // Set before handlers receive the event, because they may call `is_synced`.
-                core.set_synced();
+                core.lister.set_synced(true);
                 processor.set_synced();
                 info!(rv = core.version().map(tracing::field::display), count = core.lister.len(), "synced");
             }

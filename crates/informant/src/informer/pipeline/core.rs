@@ -7,10 +7,7 @@
 use std::{
     cell::RefCell,
     pin::pin,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, OnceLock, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -183,11 +180,6 @@ impl Core {
         self.lister.is_synced()
     }
 
-    /// Records that the first list has been applied to the cache. The caller notifies `cache_changed` afterwards.
-    pub(crate) fn set_synced(&self) {
-        self.lister.set_synced(true);
-    }
-
     /// Returns the list error that retrying cannot fix, while the reflector is in backoff because of it; `None` if the informer has stopped.
     pub(crate) fn permanent_failure(&self) -> Option<Arc<ListWatchError>> {
         let started = self.started.get().filter(|_| !self.phase.lock().is_closed())?;
@@ -222,17 +214,6 @@ impl Core {
     pub(crate) fn confirmed_age(&self) -> Option<Duration> {
         let confirmed = self.started.get()?.reflector.with_status(|status| status.confirmed)?;
         Some(confirmed.elapsed())
-    }
-
-    pub(crate) fn queued(&self) -> usize {
-        self.started.get().map_or(0, |started| started.queue.len())
-    }
-
-    /// Counts an audit that ended, and the objects that it found to be wrong.
-    pub(crate) fn count_audit(&self, wrong_objects: u64) {
-        self.audits.fetch_add(1, Ordering::Relaxed);
-        self.wrong_objects.fetch_add(wrong_objects, Ordering::Relaxed);
-        self.metrics.record_audit(wrong_objects);
     }
 
     /// Returns the version of the cache.

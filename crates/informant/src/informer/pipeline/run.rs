@@ -21,8 +21,7 @@ use super::{
 };
 use crate::{
     informer::audit::Auditor,
-    listwatch::{Activity, Reflector, ReflectorHandle, ReflectorSettings},
-    metrics::SourceFigures,
+    listwatch::{Activity, Reflector, ReflectorHandle, ReflectorSettings, ReflectorStatus},
     panics,
     queue::DeltaFifo,
     subscribers::{as_work_of, run_as_work_of},
@@ -107,22 +106,23 @@ async fn run(reflector: Reflector, applier: BatchApplier, auditor: Auditor, guar
 
 /// Records the metrics of the source, and wakes the tasks that wait for sync when a list fails with an error that retrying cannot fix.
 async fn observe_source(mut handle: ReflectorHandle, core: &Core) {
+    let mut before = ReflectorStatus::default();
     loop {
         let status = handle.changed().await;
-        core.metrics.record_source(&SourceFigures {
-            lists: status.lists,
-            watches: status.watches,
-            history_changes: status.history_changes,
-            is_failing: status.failing_since.is_some(),
-            confirmed_age: status.confirmed.map(|confirmed| confirmed.elapsed()),
-            quarantined: handle.quarantined_count(),
-        });
+        let metrics = &core.metrics;
+        metrics.lists.increment(status.lists - before.lists);
+        metrics.watches.increment(status.watches - before.watches);
+        metrics.history_changes.increment(status.history_changes - before.history_changes);
+        metrics.failing.set(if status.failing_since.is_some() { 1.0 } else { 0.0 });
+        metrics.quarantined.set(handle.quarantined_count() as f64);
+        metrics.record_confirmed(status.confirmed.map(|confirmed| confirmed.elapsed()));
         if core.permanent_failure().is_some() {
             core.cache_changed.notify_waiters();
         }
         if let Activity::Stopped = status.activity {
             return std::future::pending().await;
         }
+        before = status;
     }
 }
 

@@ -35,7 +35,7 @@ async fn the_status_of_an_informer_that_is_not_synced_shows_the_error() {
 
     let status = informer.status();
 
-    assert!(!status.is_synced && status.is_stale() && !status.is_watching());
+    assert!(!status.is_synced && status.problem().is_some() && !status.is_watching());
     let error = status.source.last_error.unwrap();
     assert_eq!(
         show_error(&*error),

@@ -150,7 +150,7 @@ fn an_informer_whose_source_panicked_is_stopping_at_once() {
             informer.start();
             wait_until(|| running.load(Ordering::SeqCst) == 1).await;
             wait_until(|| informer.state() == InformerState::Stopping).await;
-            assert!(informer.status().is_stale());
+            assert!(informer.status().problem().is_some());
             assert!(informer.subscribe().handler(Probe::new().handler()).is_err());
             drop(open);
             wait_until(|| informer.state() == InformerState::Stopped).await;

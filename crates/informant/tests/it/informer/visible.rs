@@ -119,7 +119,7 @@ async fn the_status_shows_a_healthy_informer_and_its_handlers() {
     let leaks = Leaks::watch();
     let informer = informer(&source("10", &[("a", 1), ("b", 2)], open_watch()));
     let fresh = informer.status();
-    assert_eq!((fresh.state, fresh.is_stale(), fresh.source.last_event), (InformerState::New, true, None));
+    assert_eq!((fresh.state, fresh.problem().is_some(), fresh.source.last_event), (InformerState::New, true, None));
     let probe = Probe::new();
     informer.subscribe().handler(probe.handler()).unwrap();
     let stream = informer.subscribe().named("idle").stream().unwrap();
@@ -128,13 +128,13 @@ async fn the_status_shows_a_healthy_informer_and_its_handlers() {
 
     let status = informer.status();
 
-    assert!(status.is_synced && status.is_watching() && !status.is_stale());
+    assert!(status.is_synced && status.is_watching() && status.problem().is_none());
     assert_eq!((status.objects, status.queued, status.version), (2, 0, Some("10".into())));
     let handlers: Vec<_> = status.handlers.iter().map(|h| (&*h.name, h.is_synced, h.backlog, h.delivered)).collect();
     assert_eq!(handlers, [("probe", true, 0, 3), ("idle", false, 3, 0)]);
     drop(stream);
     leaks.stop(&informer).await;
-    assert!(informer.status().is_stale());
+    assert!(informer.status().problem().is_some());
 }
 
 /// Decision 18
@@ -147,19 +147,19 @@ async fn the_status_of_an_informer_whose_source_fails_is_stale_and_shows_since_w
     informer.start();
     informer.synced().await.unwrap();
     sleep_seconds(1.0).await;
-    assert!(!informer.status().is_stale());
+    assert!(informer.status().problem().is_none());
 
     server.inject(informant_apiserver::On::any(), informant_apiserver::Fault::Refuse);
     server.compact();
     sleep_seconds(3600.0).await;
 
     let status = informer.status();
-    assert!(status.is_synced && status.is_stale() && !status.is_watching());
+    assert!(status.is_synced && status.problem().is_some() && !status.is_watching());
     assert!(status.source.last_event.unwrap().elapsed() > Duration::from_secs(600));
     assert_eq!(informer.lister().len(), 1, "the cache keeps its objects");
     server.clear_faults();
     sleep_seconds(120.0).await;
-    assert!(!informer.status().is_stale());
+    assert!(informer.status().problem().is_none());
     drop(server);
     informer.stop().await.unwrap();
     drop(informer);
