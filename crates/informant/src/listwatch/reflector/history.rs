@@ -79,6 +79,10 @@ impl HistoryCheck {
         let is_suspicious = self.shared.health.is_suspicious(opened_at);
         let since = self.outage.needs_check_since(opened_at, is_suspicious).filter(|_| intake.resume.is_versioned());
         let Some(since) = since else { return Ok(()) };
+        // No request may have failed: those that hang are made again when the server answers.
+        if self.shared.health.has_been_silent_since(since) {
+            self.outage.note_failed_attempt(ErrorClass::Unreachable);
+        }
         self.shared.reporter.set(Activity::CheckingHistory);
         let verdict = match is_suspicious {
             true => self.ask(self.witness.as_ref(), &mut intake.resume, requests, retry).await?,

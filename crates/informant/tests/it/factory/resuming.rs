@@ -587,9 +587,8 @@ async fn a_list_that_breaks_in_the_middle_is_repeated_less_and_less_often() {
     factory.stop().await.unwrap();
 }
 
-/// P1: the server is silent, and is then restored and passes the old version before the watches break; no request fails but the question of one informer.
-#[tokio::test(start_paused = true)]
-async fn a_restore_while_the_server_is_silent_is_noticed_by_all_informers_when_their_watches_break() {
+/// The server is silent, and is then restored and passes the old version. No informer has an event to ask for.
+async fn restore_a_silent_server(breaks_watches_first: bool) {
     let server = ApiServer::new();
     server.inject(On::watch(), Fault::NoBookmarks);
     let kinds = ["configmaps", "secrets", "serviceaccounts"];
@@ -609,16 +608,36 @@ async fn a_restore_while_the_server_is_silent_is_noticed_by_all_informers_when_t
         server.wait_for_watches(kind, 1).await;
     }
 
-    let silent = server.inject(On::list(), Fault::Hang);
-    sleep_seconds(45.0).await;
+    // A watch that lasted is opened again at once.
+    sleep_seconds(2.0).await;
+    let silent = server.inject(if breaks_watches_first { On::any() } else { On::list() }, Fault::Hang);
+    if breaks_watches_first {
+        server.cut_all_watches();
+    }
+    sleep_seconds(if breaks_watches_first { 13.0 } else { 45.0 }).await;
     server.restore(&backup);
     ["y0", "y1", "y2", "y3", "y4", "y5"].iter().for_each(|name| put("services", name));
+    sleep_seconds(1.0).await;
     server.remove_fault(silent);
-    server.cut_all_watches();
+    if !breaks_watches_first {
+        server.cut_all_watches();
+    }
     sleep_seconds(120.0).await;
 
     assert_eq!([keys(&configs), keys(&secrets), keys(&accounts)], [["shop/a"]; 3]);
     factory.stop().await.unwrap();
+}
+
+/// P1: no request fails but the question of one informer.
+#[tokio::test(start_paused = true)]
+async fn a_restore_while_the_server_is_silent_is_noticed_by_all_informers_when_their_watches_break() {
+    restore_a_silent_server(false).await;
+}
+
+/// P1: the requests for new watches hang, and are made again when the server answers.
+#[tokio::test(start_paused = true)]
+async fn a_restore_while_the_server_is_silent_is_noticed_by_all_informers_whose_watches_broke_before() {
+    restore_a_silent_server(true).await;
 }
 
 /// P8: the other kind that is asked whether the server works is not the same kind in another namespace.
