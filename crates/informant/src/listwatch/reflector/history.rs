@@ -159,8 +159,9 @@ impl HistoryCheck {
         requests: &mut Requests,
         retry: &mut Retry,
     ) -> Result<Verdict, SourceError> {
-        let (storage, own) = (&self.shared.storage, self.witness.as_ref());
+        let storage = &self.shared.storage;
         let turn = storage.turn().await;
+        let own = self.witness.as_ref().filter(|own| !storage.has_compacted(own));
         let content = intake.anchors.content().cloned().unwrap_or_else(|| intake.resume.reached());
         // The newest event of the storage proves the most; if it is not conclusive, this reflector's own event may be. If another reflector has
         // asked for long, the kind of that witness may hang.
@@ -191,6 +192,7 @@ impl HistoryCheck {
                 Err(_) => self.shared.reporter.update(|status| status.pending = None),
             }
         }
+        let own = own.filter(|own| !storage.has_compacted(own));
         self.ask(own, &mut intake.resume, requests, retry).await
     }
 
@@ -213,6 +215,9 @@ impl HistoryCheck {
         };
         if resume.note_newest_version(&newest) == Ordering::Less {
             return Ok(Verdict::Changed);
+        }
+        if let (Some(witness), Verdict::Unproven) = (witness, verdict) {
+            self.shared.storage.note_compacted(witness);
         }
         let proven = witness.filter(|_| verdict == Verdict::Same).map(|witness| witness.version());
         self.shared.storage.note_answer(asked_at, proven.cloned(), newest);
