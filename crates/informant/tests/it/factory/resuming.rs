@@ -668,6 +668,31 @@ async fn a_kind_that_hangs_in_several_namespaces_does_not_make_others_list_again
     factory.stop().await.unwrap();
 }
 
+/// P8
+#[tokio::test(start_paused = true)]
+async fn two_kinds_that_hang_do_not_make_others_list_again() {
+    let server = ApiServer::new();
+    let factory = SharedInformerFactory::builder(client(&server)).without_streaming().on_error(|_| {}).build();
+    let (pods, secrets) = (factory.informer::<Pod>(), factory.informer::<Secret>());
+    let configs = factory.informer::<ConfigMap>();
+    factory.start();
+    factory.synced().await.unwrap();
+    server.wait_for_watches("pods", 1).await;
+
+    for kind in ["pods", "secrets"] {
+        server.inject(On::any().of(kind), Fault::Hang);
+        server.cut_watches(kind);
+    }
+    sleep_seconds(60.0).await;
+    let problems: Vec<_> = factory.problems().iter().map(ToString::to_string).collect();
+    sleep_seconds(7200.0).await;
+
+    assert_eq!(configs.status().source.lists, 1);
+    assert!(problems.iter().all(|problem| problem.ends_with("; it answers other requests")), "{problems:?}");
+    drop((pods, secrets));
+    factory.stop().await.unwrap();
+}
+
 /// P8: the same behind a server that takes almost two seconds for a lookup.
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_hangs_does_not_make_others_list_again_if_the_server_is_slow() {
