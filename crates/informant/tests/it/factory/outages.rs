@@ -392,6 +392,27 @@ async fn a_silent_server_is_reported_after_36_seconds_and_watched_again_when_it_
     client.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_is_reported_although_it_refused_questions_before() {
+    for code in [401, 403, 404] {
+        let client = Client::new().await;
+        client.server.inject(On::watch(), Fault::NoBookmarks);
+        client.server.cut_all_watches();
+        let refusal = client.server.inject(On::list(), Fault::status(code));
+        sleep_seconds(75.0).await;
+        client.server.remove_fault(refusal);
+        client.server.inject(On::any(), Fault::Hang);
+
+        sleep_seconds(40.0).await;
+
+        let problems = client.factory.problems();
+        let silent = problems.iter().filter(|problem| matches!(problem, Problem::Silent { .. })).count();
+        assert_eq!(silent, NAMESPACES, "{code}: {problems:?}");
+        client.server.clear_faults();
+        client.stop().await;
+    }
+}
+
 /// The server answers, but the watch delivers nothing.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_does_not_deliver_the_servers_changes_is_opened_again() {
