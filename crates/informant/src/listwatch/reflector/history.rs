@@ -59,7 +59,7 @@ impl HistoryCheck {
         Self { shared, outage, changes, witness: None, scanner }
     }
 
-    /// Checks, after an outage, whether a watch that was opened now can be resumed.
+    /// Checks, after an outage, whether a watch that was opened now can be resumed. Returns true if it can, but nothing has proven the history.
     ///
     /// # Errors
     ///
@@ -69,16 +69,16 @@ impl HistoryCheck {
         intake: &mut Intake,
         requests: &mut Requests,
         retry: &mut Retry,
-    ) -> Result<(), SourceError> {
+    ) -> Result<bool, SourceError> {
         // The history change is known already, and the next list takes it into account.
         if intake.resume.has_history_changed() {
-            return Ok(());
+            return Ok(false);
         }
         self.check_other_reflectors(intake)?;
         let opened_at = Instant::now();
         let is_suspicious = self.shared.health.is_suspicious(opened_at);
         let since = self.outage.needs_check_since(opened_at, is_suspicious).filter(|_| intake.resume.is_versioned());
-        let Some(since) = since else { return Ok(()) };
+        let Some(since) = since else { return Ok(false) };
         // No request may have failed: those that hang are made again when the server answers.
         if self.shared.health.has_been_silent_since(since) {
             self.outage.note_failed_attempt(ErrorClass::Unreachable);
@@ -97,9 +97,8 @@ impl HistoryCheck {
             Verdict::Refused => true,
             Verdict::Same | Verdict::Unsupported => false,
         };
-        self.shared.reporter.update_silently(|status| status.unchecked_outages += u64::from(is_unchecked));
         self.outage.end_outage(Instant::now());
-        Ok(())
+        Ok(is_unchecked)
     }
 
     /// Checks whether another reflector of the same client has found a history change.

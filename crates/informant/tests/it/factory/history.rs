@@ -388,6 +388,22 @@ async fn watches_are_resumed_if_the_history_check_is_forbidden_and_the_status_co
     world.stop().await;
 }
 
+/// Each list is preceded by a check, which is refused as well.
+#[tokio::test(start_paused = true)]
+async fn checks_before_lists_do_not_count_as_unchecked_outages() {
+    let world = World::new().await;
+    world.change("before").await;
+    let refusal = world.server.inject(On::any().of("secrets"), Fault::status(403));
+    world.server.cut_watches("secrets");
+    sleep_seconds(600.0).await;
+    world.server.remove_fault(refusal);
+    sleep_seconds(60.0).await;
+
+    let unchecked = world.secrets.status().source.unchecked_outages;
+    assert!(unchecked <= 1, "{unchecked}");
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_history_change_fails_waits_for_versions() {
     let world = World::new().await;
