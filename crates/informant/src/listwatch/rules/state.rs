@@ -23,7 +23,7 @@
 //! | checking watch | any | no version | backoff (list) | publish |
 //! | checking watch | end, error: expired, history changed | | backoff (list) | publish |
 //! | checking watch | error: not found, other | | backoff (watch) | publish |
-//! | checking watch | any | fifth failure | backoff (list) | publish |
+//! | checking watch | any | fifth failure, old list | backoff (list) | publish |
 //! | checking watch | any | | backoff (watch) | publish |
 //! | streamed list | done, earlier | | watch | |
 //! | streamed list | not supported | | list | |
@@ -227,7 +227,7 @@ impl StateMachine {
             StreamedList => self.after_streamed_list(input),
             List => self.after_list(input, resume, kind),
             OpeningWatch => self.after_opening_watch(input, resume, now),
-            CheckingWatch => self.after_checking_watch(input, resume),
+            CheckingWatch => self.after_checking_watch(input, resume, now),
             Watch => self.after_watch(input, resume),
             Backoff { before: Request::StreamedList } => done(StreamedList),
             Backoff { before: Request::Watch } => done(OpeningWatch),
@@ -285,19 +285,18 @@ impl StateMachine {
     }
 
     fn after_opening_watch(&self, input: Input, resume: &Resume, now: Instant) -> Transition {
-        let has_new_list = self.last_list.is_some_and(|last| now - last < LIST_EVERY);
         match input {
             Done | NotSupported | Earlier => done(CheckingWatch),
             Ended(_) | Failed(..) if !resume.is_versioned() => RELIST,
             Failed(E::Unreachable | E::Overloaded, _) => REWATCH,
             // Lists may still work, but each one is expensive.
-            Failed(E::ConnectionLost | E::ServerError | E::Other, _) if has_new_list => REWATCH,
+            Failed(E::ConnectionLost | E::ServerError | E::Other, _) if self.has_new_list(now) => REWATCH,
             Failed(E::ConnectionLost | E::ServerError | E::Other, _) => self.rewatch_or_list(),
             Ended(_) | Failed(..) => RELIST,
         }
     }
 
-    fn after_checking_watch(&self, input: Input, resume: &Resume) -> Transition {
+    fn after_checking_watch(&self, input: Input, resume: &Resume, now: Instant) -> Transition {
         match input {
             Done | NotSupported => done(Watch),
             Earlier => done(OpeningWatch),
@@ -306,6 +305,7 @@ impl StateMachine {
             // A starting server refuses the check, and would refuse a list as well.
             Failed(E::NotFound | E::Other, _) => REWATCH,
             // If the server cannot be asked for long, perhaps lists still work.
+            Failed(..) if self.has_new_list(now) => REWATCH,
             Failed(..) => self.rewatch_or_list(),
         }
     }
@@ -325,6 +325,10 @@ impl StateMachine {
 
     fn rewatch_or_list(&self) -> Transition {
         if self.failures < WATCHES_BEFORE_LIST { REWATCH } else { RELIST }
+    }
+
+    fn has_new_list(&self, now: Instant) -> bool {
+        self.last_list.is_some_and(|last| now - last < LIST_EVERY)
     }
 
     /// Returns the number of failures in a row, after this input.

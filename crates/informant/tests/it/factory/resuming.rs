@@ -12,7 +12,8 @@ use informant::{
     SharedInformer, SharedInformerFactory,
     error::{ListWatchError, SourceError},
     pipeline::{
-        Item, KubeSource, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, WatchRequest, WatchStream,
+        Item, KubeSource, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, ReflectorBuilder,
+        WatchRequest, WatchStream,
     },
 };
 use informant_apiserver::{ApiServer, CutAfter, CutEnding, Fault, On};
@@ -213,6 +214,32 @@ async fn an_informer_whose_lookups_always_fail_recovers_by_a_relist() {
         assert_eq!(keys(&informer), ["shop/a", "shop/b"], "{code}: {:?}", informer.status());
         informer.stop().await.unwrap();
     }
+}
+
+/// P10: after a restore, the history is checked before each watch for ten minutes.
+#[tokio::test(start_paused = true)]
+async fn after_a_restore_an_informer_whose_lookups_always_fail_lists_once_a_minute() {
+    let server = ApiServer::new();
+    server.put("configmaps", config("shop/a")).unwrap();
+    let backup = server.backup();
+    server.put("configmaps", config("shop/lost")).unwrap();
+    let source =
+        Wrapped::new(&server, |_| Err(kube::core::Status::failure("no", "InternalError").with_code(500).into()));
+    let informer = SharedInformer::<ConfigMap>::builder(source).reflector(ReflectorBuilder::without_streaming).build();
+    informer.start();
+    informer.synced().await.unwrap();
+    server.wait_for_watches("configmaps", 1).await;
+    sleep_seconds(100.0).await;
+
+    server.restore(&backup);
+    sleep_seconds(60.0).await;
+    assert_eq!((keys(&informer), informer.status().source.history_changes), (vec!["shop/a".into()], 1));
+    server.clear_requests();
+    sleep_seconds(300.0).await;
+
+    let lists = full_lists(&server, "configmaps");
+    assert!((4..=6).contains(&lists), "{lists}");
+    informer.stop().await.unwrap();
 }
 
 /// P8, P10
