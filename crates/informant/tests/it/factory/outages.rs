@@ -253,21 +253,23 @@ async fn all_caches_equal_the_server_within_five_seconds_after_refusals_if_looku
 
 /// A list is requested at most once a minute while watches are refused.
 #[tokio::test(start_paused = true)]
-async fn while_only_watches_are_forbidden_each_informer_lists_once_a_minute() {
-    let client = Client::new().await;
-    client.server.inject(On::watch(), Fault::status(403));
-    client.server.cut_all_watches();
-    client.server.clear_requests();
+async fn while_only_watches_are_refused_each_informer_lists_once_a_minute() {
+    for code in [403, 404] {
+        let client = Client::new().await;
+        client.server.inject(On::watch(), Fault::status(code));
+        client.server.cut_all_watches();
+        client.server.clear_requests();
 
-    sleep_seconds(190.0).await;
+        sleep_seconds(190.0).await;
 
-    let lists = full_lists(&client.server, "configmaps");
-    assert!((2 * NAMESPACES..=4 * NAMESPACES).contains(&lists), "{lists}");
-    client.change();
-    sleep_seconds(90.0).await;
-    assert!(client.caught_up().await < SECOND, "the lists keep the caches at most a minute behind");
-    client.server.clear_faults();
-    client.stop().await;
+        let lists = full_lists(&client.server, "configmaps");
+        assert!((2 * NAMESPACES..=4 * NAMESPACES).contains(&lists), "{code}: {lists}");
+        client.change();
+        sleep_seconds(90.0).await;
+        assert!(client.caught_up().await < SECOND, "the lists keep the caches at most a minute behind: {code}");
+        client.server.clear_faults();
+        client.stop().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
