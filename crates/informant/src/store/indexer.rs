@@ -9,7 +9,8 @@ use std::{cell::RefCell, fmt, marker::PhantomData, sync::Arc};
 use parking_lot::ReentrantMutex;
 
 use super::{
-    Applied, Index, IndexFunction, IndexValue, IndexValues, Lister, WRITES_INSIDE_INDEX_FUNCTION, WriteBatch, Writer, cache::Cache,
+    Applied, Index, IndexFunction, IndexValue, IndexValues, Lister, WRITES_INSIDE_INDEX_FUNCTION, WriteBatch, Writer,
+    cache::Cache,
 };
 use crate::{Cached, Key, delta::Relist, error::IndexError};
 

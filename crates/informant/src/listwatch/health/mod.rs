@@ -57,8 +57,8 @@ struct HealthState {
     streaming: Mutex<HashMap<TypeMeta, StreamingSupport>>,
     /// The number of reflectors so far.
     reflectors: AtomicU64,
-    /// The sources of the client's reflectors.
-    sources: Mutex<Vec<Weak<dyn DynSource>>>,
+    /// The sources of the client's reflectors, with their kinds. Those of a kind that did not answer a question are the last.
+    sources: Mutex<Vec<(TypeMeta, Weak<dyn DynSource>)>>,
     history_changes: watch::Sender<u64>,
     /// When the history last changed.
     last_history_change: Mutex<Option<Instant>>,
@@ -119,21 +119,27 @@ impl ServerHealth {
         }
     }
 
-    /// Adds a reflector, with its source. Returns its name at the gates.
-    pub(crate) fn add_reflector(&self, source: &Arc<dyn DynSource>) -> ReflectorId {
+    /// Adds a reflector, with its source, which has this kind. Returns the reflector's name at the gates.
+    pub(crate) fn add_reflector(&self, source: &Arc<dyn DynSource>, kind: TypeMeta) -> ReflectorId {
         let mut sources = self.shared.sources.lock();
-        sources.retain(|source| source.strong_count() > 0);
-        sources.push(Arc::downgrade(source));
+        sources.retain(|(_, source)| source.strong_count() > 0);
+        sources.push((kind, Arc::downgrade(source)));
         ReflectorId(self.shared.reflectors.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Returns a source of another reflector; any of them, but one of another kind if there is one.
+    /// Returns a source of another reflector, because this source does not answer a question: one of another kind if there is one, and preferably of
+    /// a kind that has answered.
     pub(crate) fn another_source(&self, than: &Arc<dyn DynSource>) -> Option<Arc<dyn DynSource>> {
-        let sources: Vec<_> = self.shared.sources.lock().iter().filter_map(Weak::upgrade).collect();
-        let others = sources.into_iter().filter(|other| !Arc::ptr_eq(other, than));
-        let kind = than.types();
-        let (same_kind, other_kinds): (Vec<_>, Vec<_>) = others.partition(|other| other.types() == kind);
-        fastrand::choice(if other_kinds.is_empty() { same_kind } else { other_kinds })
+        self.ask_last(than);
+        let sources = self.shared.sources.lock();
+        sources.iter().filter_map(|(_, source)| source.upgrade()).find(|source| !Arc::ptr_eq(source, than))
+    }
+
+    /// Makes the sources of this source's kind, and then this source, the last ones that are asked for others.
+    pub(crate) fn ask_last(&self, source: &Arc<dyn DynSource>) {
+        let kind = source.types();
+        let is_source = |other: &Weak<_>| std::ptr::addr_eq(other.as_ptr(), Arc::as_ptr(source));
+        self.shared.sources.lock().sort_by_key(|(other_kind, other)| (*other_kind == kind, is_source(other)));
     }
 
     /// Notes that a watch received a byte, or that the server answered a question.

@@ -37,6 +37,8 @@ pub(crate) struct Storage {
 struct Proofs {
     proven: Option<Answer>,
     newest: Option<Answer>,
+    /// The version of the newest witness that the storage no longer has.
+    compacted: Option<ResourceVersion>,
 }
 
 /// An answer: the storage has its old history up to `version`, or `version` is its newest one.
@@ -70,9 +72,25 @@ impl Storage {
         drop(replaced);
     }
 
-    /// Returns the newest witness of a history.
+    /// Returns the newest witness of a history, if the storage may have it.
     pub(crate) fn witness(&self, history: u64) -> Option<Arc<Witness>> {
-        self.witness.lock().clone().filter(|witness| witness.history == history)
+        self.witness.lock().clone().filter(|witness| witness.history == history && !self.has_compacted(witness))
+    }
+
+    /// Notes that the storage no longer has a witness.
+    pub(crate) fn note_compacted(&self, witness: &Witness) {
+        let compacted = &mut self.proofs.lock().compacted;
+        if compacted.as_ref().is_none_or(|older| covers(witness.version(), older)) {
+            *compacted = Some(witness.version().clone());
+        }
+    }
+
+    /// Returns true if the storage is known to have this witness no longer: it need not be asked again. An older write may still be proven by its object's
+    /// present state, an older delete cannot.
+    pub(crate) fn has_compacted(&self, witness: &Witness) -> bool {
+        let (proofs, version) = (self.proofs.lock(), witness.version());
+        let has_compacted = |newest| newest == version || (witness.newest.is_deleted && covers(newest, version));
+        proofs.compacted.as_ref().is_some_and(has_compacted)
     }
 
     /// Notes that the storage, when it was asked, had its old history up to the version `proven`, and that its newest version was `newest`.

@@ -59,7 +59,7 @@ impl HistoryCheck {
         Self { shared, outage, changes, witness: None, scanner }
     }
 
-    /// Checks, after an outage, whether a watch that was opened now can be resumed.
+    /// Checks, after an outage, whether a watch that was opened now can be resumed. Returns true if it can, but nothing has proven the history.
     ///
     /// # Errors
     ///
@@ -69,16 +69,20 @@ impl HistoryCheck {
         intake: &mut Intake,
         requests: &mut Requests,
         retry: &mut Retry,
-    ) -> Result<(), SourceError> {
+    ) -> Result<bool, SourceError> {
         // The history change is known already, and the next list takes it into account.
         if intake.resume.has_history_changed() {
-            return Ok(());
+            return Ok(false);
         }
         self.check_other_reflectors(intake)?;
         let opened_at = Instant::now();
         let is_suspicious = self.shared.health.is_suspicious(opened_at);
         let since = self.outage.needs_check_since(opened_at, is_suspicious).filter(|_| intake.resume.is_versioned());
-        let Some(since) = since else { return Ok(()) };
+        let Some(since) = since else { return Ok(false) };
+        // No request may have failed: those that hang are made again when the server answers.
+        if self.shared.health.has_been_silent_since(since) {
+            self.outage.note_failed_attempt(ErrorClass::Unreachable);
+        }
         self.shared.reporter.set(Activity::CheckingHistory);
         let verdict = match is_suspicious {
             true => self.ask(self.witness.as_ref(), &mut intake.resume, requests, retry).await?,
@@ -93,9 +97,8 @@ impl HistoryCheck {
             Verdict::Refused => true,
             Verdict::Same | Verdict::Unsupported => false,
         };
-        self.shared.reporter.update_silently(|status| status.unchecked_outages += u64::from(is_unchecked));
         self.outage.end_outage(Instant::now());
-        Ok(())
+        Ok(is_unchecked)
     }
 
     /// Checks whether another reflector of the same client has found a history change.
@@ -155,8 +158,9 @@ impl HistoryCheck {
         requests: &mut Requests,
         retry: &mut Retry,
     ) -> Result<Verdict, SourceError> {
-        let (storage, own) = (&self.shared.storage, self.witness.as_ref());
+        let storage = &self.shared.storage;
         let turn = storage.turn().await;
+        let own = self.witness.as_ref().filter(|own| !storage.has_compacted(own));
         let content = intake.anchors.content().cloned().unwrap_or_else(|| intake.resume.reached());
         // The newest event of the storage proves the most; if it is not conclusive, this reflector's own event may be. If another reflector has
         // asked for long, the kind of that witness may hang.
@@ -187,6 +191,7 @@ impl HistoryCheck {
                 Err(_) => self.shared.reporter.update(|status| status.pending = None),
             }
         }
+        let own = own.filter(|own| !storage.has_compacted(own));
         self.ask(own, &mut intake.resume, requests, retry).await
     }
 
@@ -209,6 +214,9 @@ impl HistoryCheck {
         };
         if resume.note_newest_version(&newest) == Ordering::Less {
             return Ok(Verdict::Changed);
+        }
+        if let (Some(witness), Verdict::Unproven) = (witness, verdict) {
+            self.shared.storage.note_compacted(witness);
         }
         let proven = witness.filter(|_| verdict == Verdict::Same).map(|witness| witness.version());
         self.shared.storage.note_answer(asked_at, proven.cloned(), newest);

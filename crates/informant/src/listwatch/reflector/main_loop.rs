@@ -179,7 +179,8 @@ impl Reflector {
     async fn check_opened_watch(&mut self, opened: &mut Option<EventReader>) -> Result<Input, Failure> {
         let version = self.intake.resume.watch_version();
         let reader = opened.take();
-        self.history.check(&mut self.intake, &mut self.requests, &mut self.retry).await?;
+        let is_unchecked = self.history.check(&mut self.intake, &mut self.requests, &mut self.retry).await?;
+        self.shared.reporter.update_silently(|status| status.unchecked_outages += u64::from(is_unchecked));
         self.retry.note_checked_watch();
         if self.intake.resume.watch_version() != version {
             return Ok(Input::Earlier);

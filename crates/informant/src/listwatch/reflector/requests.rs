@@ -190,7 +190,13 @@ pub(super) async fn ask_server(shared: &Shared, within: Duration) -> Result<Opti
     let asked_another = pin!(async {
         sleep(within / 5).await;
         match health.another_source(source) {
-            Some(another) => shows_working_server(&ask_within(&*another, within * 4 / 5).await),
+            Some(another) => {
+                let is_working = shows_working_server(&ask_within(&*another, within * 4 / 5).await);
+                if !is_working {
+                    health.ask_last(&another);
+                }
+                is_working
+            }
             None => false,
         }
     });

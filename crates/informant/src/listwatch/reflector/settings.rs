@@ -148,7 +148,7 @@ impl ReflectorSettings {
         let (limit, cluster) = (self.size_limit, source.cluster());
         let decoder = Decoder::new(scanner, limit, self.decode, types, self.transform, cluster, self.known);
         let reporter = Arc::new(Reporter::new(source.name().into(), self.on_error, self.on_quarantine));
-        let id = self.health.add_reflector(&source);
+        let id = self.health.add_reflector(&source, declared.clone());
         let storage = source.storage().map_or_else(Arc::default, |name| self.health.storage(&name));
         let support = (!self.never_streams).then(|| self.health.streaming_support(&declared));
         let shared = Shared { source, health: self.health, storage, reporter: Arc::clone(&reporter) };

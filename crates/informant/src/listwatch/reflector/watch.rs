@@ -296,7 +296,8 @@ impl<'a> OpenWatch<'a> {
                 self.is_unanswered |= error.class().is_outage();
                 VersionAnswer::Nothing
             }
-            Ok(None) | Err(_) => VersionAnswer::Unsupported,
+            Err(_) => VersionAnswer::Refused,
+            Ok(None) => VersionAnswer::Unsupported,
         };
         Ok(self.silence.answer(Instant::now(), answer))
     }

@@ -15,7 +15,8 @@
 //! | lagging | the bookmark interval has passed | | reopen |
 //! | asked | no answer | unanswered | report as stale |
 //! | unanswered | 5 s have passed | asked again | ask |
-//! | asked again | any version | | reopen |
+//! | asked | a refusal | quiet | |
+//! | asked again | any version, a refusal | | reopen |
 //! | asked again | no answer | unanswered | report as stale |
 //! | asked, asked again | the source does not support the question | off | |
 
@@ -61,7 +62,9 @@ pub(crate) enum VersionAnswer {
     Newer,
     /// Nothing, in time.
     Nothing,
-    /// The source does not support the question, or refuses it.
+    /// An error that does not show the version, such as 403.
+    Refused,
+    /// The source does not support the question.
     Unsupported,
 }
 
@@ -176,10 +179,10 @@ impl Silence {
                 self.state = WatchSilence::Off;
                 SilenceStep::Nothing
             }
-            VersionAnswer::Same | VersionAnswer::Newer if is_again => SilenceStep::Reopen,
-            VersionAnswer::Same => {
+            VersionAnswer::Same | VersionAnswer::Newer | VersionAnswer::Refused if is_again => SilenceStep::Reopen,
+            VersionAnswer::Same | VersionAnswer::Refused => {
                 self.state = WatchSilence::Quiet { until: now + self.interval + TOLERANCE };
-                SilenceStep::Confirm(at)
+                if answer == VersionAnswer::Same { SilenceStep::Confirm(at) } else { SilenceStep::Nothing }
             }
             VersionAnswer::Newer => {
                 self.state = WatchSilence::Lagging { until: now + self.interval };
@@ -292,6 +295,18 @@ mod tests {
                 "the answer came too late"
             );
         }
+    }
+
+    #[test]
+    fn a_server_that_refuses_the_question_is_asked_again_and_one_that_was_silent_before_is_watched_again() {
+        let begun = Instant::now();
+        let mut silence = Silence::new(begun, None);
+        silence.wake(after(begun, 65), after(begun, 65), false, || true);
+        assert_eq!(silence.answer(after(begun, 66), VersionAnswer::Refused), SilenceStep::Nothing);
+        assert_eq!(silence.wake(after(begun, 131), after(begun, 131), false, || true), SilenceStep::Ask);
+        silence.answer(after(begun, 136), VersionAnswer::Nothing);
+        assert_eq!(silence.wake(after(begun, 141), after(begun, 141), false, || true), SilenceStep::Ask);
+        assert_eq!(silence.answer(after(begun, 142), VersionAnswer::Refused), SilenceStep::Reopen);
     }
 
     #[test]

@@ -23,7 +23,7 @@
 //! | checking watch | any | no version | backoff (list) | publish |
 //! | checking watch | end, error: expired, history changed | | backoff (list) | publish |
 //! | checking watch | error: not found, other | | backoff (watch) | publish |
-//! | checking watch | any | fifth failure | backoff (list) | publish |
+//! | checking watch | any | fifth failure, old list | backoff (list) | publish |
 //! | checking watch | any | | backoff (watch) | publish |
 //! | streamed list | done, earlier | | watch | |
 //! | streamed list | not supported | | list | |
@@ -47,6 +47,7 @@
 //! | opening watch | error: unreachable, overloaded | | backoff (watch) | publish |
 //! | opening watch | error: connection lost, server error, other | fifth failure, old list | backoff (list) | publish |
 //! | opening watch | error: connection lost, server error, other | | backoff (watch) | publish |
+//! | opening watch | error: not found | new list, not found before | backoff (watch) | publish |
 //! | opening watch | any | | backoff (list) | publish |
 //! | watch | done, not supported | | watch | |
 //! | watch | earlier | | opening watch | |
@@ -70,7 +71,8 @@
 //! | version requested | the list asked for a version, so that it can be repeated for the newest state |
 //! | no repetition | no request was repeated without a delay since the last backoff before a list |
 //! | progress | the response delivered a newer version or lasted a second ([`WatchStats`]) |
-//! | old list | no list has succeeded in the last minute |
+//! | old list, new list | no list has succeeded in the last minute; a list has |
+//! | not found before | the request for a watch before this one failed with 404, too |
 //! | third failure, fifth failure | this is the third streamed list, or the fifth watch or check of the history, in a row that failed |
 //! | kind … | whether the source serves the kind, from the table below |
 //!
@@ -187,6 +189,8 @@ pub(crate) struct StateMachine {
     failures: u32,
     /// When a list last succeeded.
     last_list: Option<Instant>,
+    /// True if the last request for a watch failed with 404.
+    was_not_found: bool,
 }
 
 /// The next state, and what to do about the failure, if there was one.
@@ -210,7 +214,8 @@ const REWATCH: Transition = (Backoff { before: Request::Watch }, Action::Publish
 
 impl StateMachine {
     pub(crate) fn new() -> Self {
-        Self { state: CheckingHistory, kind: KindPresence::Present, may_repeat: true, failures: 0, last_list: None }
+        let (state, kind) = (CheckingHistory, KindPresence::Present);
+        Self { state, kind, may_repeat: true, failures: 0, last_list: None, was_not_found: false }
     }
 
     pub(crate) fn state(&self) -> ReflectorState {
@@ -227,7 +232,7 @@ impl StateMachine {
             StreamedList => self.after_streamed_list(input),
             List => self.after_list(input, resume, kind),
             OpeningWatch => self.after_opening_watch(input, resume, now),
-            CheckingWatch => self.after_checking_watch(input, resume),
+            CheckingWatch => self.after_checking_watch(input, resume, now),
             Watch => self.after_watch(input, resume),
             Backoff { before: Request::StreamedList } => done(StreamedList),
             Backoff { before: Request::Watch } => done(OpeningWatch),
@@ -240,8 +245,9 @@ impl StateMachine {
                 Done => self.last_list = Some(now),
                 Earlier | NotSupported | Ended(_) => {}
             },
+            OpeningWatch => self.was_not_found = matches!(input, Failed(E::NotFound, _)),
             Backoff { before: Request::List } | KindGone => self.may_repeat = true,
-            CheckingKind | CheckingHistory | OpeningWatch | CheckingWatch | Watch | Backoff { .. } => {}
+            CheckingKind | CheckingHistory | CheckingWatch | Watch | Backoff { .. } => {}
         }
         (self.state, self.kind) = (state, kind);
         action
@@ -285,19 +291,20 @@ impl StateMachine {
     }
 
     fn after_opening_watch(&self, input: Input, resume: &Resume, now: Instant) -> Transition {
-        let has_new_list = self.last_list.is_some_and(|last| now - last < LIST_EVERY);
         match input {
             Done | NotSupported | Earlier => done(CheckingWatch),
             Ended(_) | Failed(..) if !resume.is_versioned() => RELIST,
             Failed(E::Unreachable | E::Overloaded, _) => REWATCH,
             // Lists may still work, but each one is expensive.
-            Failed(E::ConnectionLost | E::ServerError | E::Other, _) if has_new_list => REWATCH,
+            Failed(E::ConnectionLost | E::ServerError | E::Other, _) if self.has_new_list(now) => REWATCH,
             Failed(E::ConnectionLost | E::ServerError | E::Other, _) => self.rewatch_or_list(),
+            // A list after the same error has shown that the source serves the kind.
+            Failed(E::NotFound, _) if self.has_new_list(now) && self.was_not_found => REWATCH,
             Ended(_) | Failed(..) => RELIST,
         }
     }
 
-    fn after_checking_watch(&self, input: Input, resume: &Resume) -> Transition {
+    fn after_checking_watch(&self, input: Input, resume: &Resume, now: Instant) -> Transition {
         match input {
             Done | NotSupported => done(Watch),
             Earlier => done(OpeningWatch),
@@ -306,6 +313,7 @@ impl StateMachine {
             // A starting server refuses the check, and would refuse a list as well.
             Failed(E::NotFound | E::Other, _) => REWATCH,
             // If the server cannot be asked for long, perhaps lists still work.
+            Failed(..) if self.has_new_list(now) => REWATCH,
             Failed(..) => self.rewatch_or_list(),
         }
     }
@@ -325,6 +333,10 @@ impl StateMachine {
 
     fn rewatch_or_list(&self) -> Transition {
         if self.failures < WATCHES_BEFORE_LIST { REWATCH } else { RELIST }
+    }
+
+    fn has_new_list(&self, now: Instant) -> bool {
+        self.last_list.is_some_and(|last| now - last < LIST_EVERY)
     }
 
     /// Returns the number of failures in a row, after this input.

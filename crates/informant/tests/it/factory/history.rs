@@ -388,6 +388,22 @@ async fn watches_are_resumed_if_the_history_check_is_forbidden_and_the_status_co
     world.stop().await;
 }
 
+/// Each list is preceded by a check, which is refused as well.
+#[tokio::test(start_paused = true)]
+async fn checks_before_lists_do_not_count_as_unchecked_outages() {
+    let world = World::new().await;
+    world.change("before").await;
+    let refusal = world.server.inject(On::any().of("secrets"), Fault::status(403));
+    world.server.cut_watches("secrets");
+    sleep_seconds(600.0).await;
+    world.server.remove_fault(refusal);
+    sleep_seconds(60.0).await;
+
+    let unchecked = world.secrets.status().source.unchecked_outages;
+    assert!(unchecked <= 1, "{unchecked}");
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_history_change_fails_waits_for_versions() {
     let world = World::new().await;
@@ -471,6 +487,55 @@ async fn a_hundred_informers_whose_connections_break_every_minute_send_four_look
     let changes = factory.status().iter().map(|status| status.source.history_changes).sum::<u64>();
     assert_eq!(changes, 0, "1,000 checked reconnects");
     stop_factory(&factory, &leaks).await;
+}
+
+/// Nothing proves the history: ten informers last received a delete that the server has compacted, and the others have no event.
+#[tokio::test(start_paused = true)]
+async fn a_hundred_informers_whose_newest_event_cannot_be_proven_send_four_lookups_a_minute_and_never_list_again() {
+    const INFORMERS: usize = 100;
+    let server = ApiServer::new();
+    for number in 0..INFORMERS {
+        put_in(&server, number, "a");
+        put_in(&server, number, "b");
+    }
+    put(&server, "services", "newest", "first");
+    let factory = SharedInformerFactory::new(client(&server));
+    let leaks = Leaks::watch();
+    for number in 0..INFORMERS {
+        factory.request::<ConfigMap>().in_namespace(format!("n{number}")).informer().unwrap();
+    }
+    factory.start();
+    factory.synced().await.unwrap();
+    server.wait_for_watches("configmaps", INFORMERS).await;
+    for number in 3..13 {
+        put_in(&server, number, "a");
+        server.delete("configmaps", &format!("n{number}/b")).unwrap();
+    }
+    put(&server, "services", "newest", "second");
+    // Bookmarks carry the newest version, so that all watches can be resumed.
+    sleep_seconds(70.0).await;
+    server.compact();
+
+    for round in 0..5 {
+        sleep_seconds(59.0).await;
+        server.clear_requests();
+        server.cut_all_watches();
+        sleep_seconds(1.0).await;
+
+        let requests = server.requests();
+        let lookups = requests.iter().filter(|request| is_lookup(request)).count();
+        assert!(lookups <= 4, "round {round}: {lookups} lookups");
+        assert_eq!(server.open_watches("configmaps"), INFORMERS, "round {round}");
+        let lists = requests.iter().filter(|request| request.verb == Verb::WatchList || request.verb == Verb::List);
+        assert_eq!(lists.count(), lookups, "round {round}: nothing is listed");
+    }
+    stop_factory(&factory, &leaks).await;
+}
+
+fn put_in(server: &ApiServer, number: usize, name: &str) {
+    let labels = json!({"version": server.version().to_string()});
+    let metadata = json!({"namespace": format!("n{number}"), "name": name, "labels": labels});
+    server.put("configmaps", json!({"metadata": metadata})).unwrap();
 }
 
 /// P1: the newest write before the list was of another kind, and no event followed, so that nothing can prove the history; and no list or watch failed.

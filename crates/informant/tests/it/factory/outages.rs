@@ -288,21 +288,23 @@ async fn all_caches_equal_the_server_within_five_seconds_after_refusals_if_looku
 
 /// A list is requested at most once a minute while watches are refused.
 #[tokio::test(start_paused = true)]
-async fn while_only_watches_are_forbidden_each_informer_lists_once_a_minute() {
-    let client = Client::new().await;
-    client.server.inject(On::watch(), Fault::status(403));
-    client.server.cut_all_watches();
-    client.server.clear_requests();
+async fn while_only_watches_are_refused_each_informer_lists_once_a_minute() {
+    for code in [403, 404] {
+        let client = Client::new().await;
+        client.server.inject(On::watch(), Fault::status(code));
+        client.server.cut_all_watches();
+        client.server.clear_requests();
 
-    sleep_seconds(190.0).await;
+        sleep_seconds(190.0).await;
 
-    let lists = full_lists(&client.server, "configmaps");
-    assert!((2 * NAMESPACES..=4 * NAMESPACES).contains(&lists), "{lists}");
-    client.change();
-    sleep_seconds(90.0).await;
-    assert!(client.caught_up().await < SECOND, "the lists keep the caches at most a minute behind");
-    client.server.clear_faults();
-    client.stop().await;
+        let lists = full_lists(&client.server, "configmaps");
+        assert!((2 * NAMESPACES..=4 * NAMESPACES).contains(&lists), "{code}: {lists}");
+        client.change();
+        sleep_seconds(90.0).await;
+        assert!(client.caught_up().await < SECOND, "the lists keep the caches at most a minute behind: {code}");
+        client.server.clear_faults();
+        client.stop().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -425,6 +427,27 @@ async fn a_silent_server_is_reported_after_36_seconds_and_watched_again_when_it_
     assert!(client.factory.problems().is_empty(), "{:?}", client.factory.problems());
     assert_eq!(client.informers[0].lister().len(), 2);
     client.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_is_reported_although_it_refused_questions_before() {
+    for code in [401, 403, 404] {
+        let client = Client::new().await;
+        client.server.inject(On::watch(), Fault::NoBookmarks);
+        client.server.cut_all_watches();
+        let refusal = client.server.inject(On::list(), Fault::status(code));
+        sleep_seconds(75.0).await;
+        client.server.remove_fault(refusal);
+        client.server.inject(On::any(), Fault::Hang);
+
+        sleep_seconds(40.0).await;
+
+        let problems = client.factory.problems();
+        let silent = problems.iter().filter(|problem| matches!(problem, Problem::Silent { .. })).count();
+        assert_eq!(silent, NAMESPACES, "{code}: {problems:?}");
+        client.server.clear_faults();
+        client.stop().await;
+    }
 }
 
 /// The server answers, but the watch delivers nothing.

@@ -12,7 +12,8 @@ use informant::{
     SharedInformer, SharedInformerFactory,
     error::{ListWatchError, SourceError},
     pipeline::{
-        Item, KubeSource, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, WatchRequest, WatchStream,
+        Item, KubeSource, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, ReflectorBuilder,
+        WatchRequest, WatchStream,
     },
 };
 use informant_apiserver::{ApiServer, CutAfter, CutEnding, Fault, On};
@@ -261,6 +262,32 @@ async fn lists_succeed_within_five_seconds_after_the_restart_of_an_overloaded_se
     informer.synced().await.unwrap();
 
     assert!(begun.elapsed() <= Duration::from_secs(5), "{:?}", begun.elapsed());
+    informer.stop().await.unwrap();
+}
+
+/// P10: after a restore, the history is checked before each watch for ten minutes.
+#[tokio::test(start_paused = true)]
+async fn after_a_restore_an_informer_whose_lookups_always_fail_lists_once_a_minute() {
+    let server = ApiServer::new();
+    server.put("configmaps", config("shop/a")).unwrap();
+    let backup = server.backup();
+    server.put("configmaps", config("shop/lost")).unwrap();
+    let source =
+        Wrapped::new(&server, |_| Err(kube::core::Status::failure("no", "InternalError").with_code(500).into()));
+    let informer = SharedInformer::<ConfigMap>::builder(source).reflector(ReflectorBuilder::without_streaming).build();
+    informer.start();
+    informer.synced().await.unwrap();
+    server.wait_for_watches("configmaps", 1).await;
+    sleep_seconds(100.0).await;
+
+    server.restore(&backup);
+    sleep_seconds(60.0).await;
+    assert_eq!((keys(&informer), informer.status().source.history_changes), (vec!["shop/a".into()], 1));
+    server.clear_requests();
+    sleep_seconds(300.0).await;
+
+    let lists = full_lists(&server, "configmaps");
+    assert!((4..=6).contains(&lists), "{lists}");
     informer.stop().await.unwrap();
 }
 
@@ -636,9 +663,8 @@ async fn a_list_that_breaks_in_the_middle_is_repeated_less_and_less_often() {
     factory.stop().await.unwrap();
 }
 
-/// P1: the server is silent, and is then restored and passes the old version before the watches break; no request fails but the question of one informer.
-#[tokio::test(start_paused = true)]
-async fn a_restore_while_the_server_is_silent_is_noticed_by_all_informers_when_their_watches_break() {
+/// The server is silent, and is then restored and passes the old version. No informer has an event to ask for.
+async fn restore_a_silent_server(breaks_watches_first: bool) {
     let server = ApiServer::new();
     server.inject(On::watch(), Fault::NoBookmarks);
     let kinds = ["configmaps", "secrets", "serviceaccounts"];
@@ -658,16 +684,36 @@ async fn a_restore_while_the_server_is_silent_is_noticed_by_all_informers_when_t
         server.wait_for_watches(kind, 1).await;
     }
 
-    let silent = server.inject(On::list(), Fault::Hang);
-    sleep_seconds(45.0).await;
+    // A watch that lasted is opened again at once.
+    sleep_seconds(2.0).await;
+    let silent = server.inject(if breaks_watches_first { On::any() } else { On::list() }, Fault::Hang);
+    if breaks_watches_first {
+        server.cut_all_watches();
+    }
+    sleep_seconds(if breaks_watches_first { 13.0 } else { 45.0 }).await;
     server.restore(&backup);
     ["y0", "y1", "y2", "y3", "y4", "y5"].iter().for_each(|name| put("services", name));
+    sleep_seconds(1.0).await;
     server.remove_fault(silent);
-    server.cut_all_watches();
+    if !breaks_watches_first {
+        server.cut_all_watches();
+    }
     sleep_seconds(120.0).await;
 
     assert_eq!([keys(&configs), keys(&secrets), keys(&accounts)], [["shop/a"]; 3]);
     factory.stop().await.unwrap();
+}
+
+/// P1: no request fails but the question of one informer.
+#[tokio::test(start_paused = true)]
+async fn a_restore_while_the_server_is_silent_is_noticed_by_all_informers_when_their_watches_break() {
+    restore_a_silent_server(false).await;
+}
+
+/// P1: the requests for new watches hang, and are made again when the server answers.
+#[tokio::test(start_paused = true)]
+async fn a_restore_while_the_server_is_silent_is_noticed_by_all_informers_whose_watches_broke_before() {
+    restore_a_silent_server(true).await;
 }
 
 /// P8: the other kind that is asked whether the server works is not the same kind in another namespace.
@@ -695,6 +741,31 @@ async fn a_kind_that_hangs_in_several_namespaces_does_not_make_others_list_again
     assert!(reports.lock().iter().all(|report| report.contains("secrets")), "{:?}", reports.lock());
     assert!(problems.iter().all(|problem| problem.ends_with("; it answers other requests")), "{problems:?}");
     drop(secrets);
+    factory.stop().await.unwrap();
+}
+
+/// P8
+#[tokio::test(start_paused = true)]
+async fn two_kinds_that_hang_do_not_make_others_list_again() {
+    let server = ApiServer::new();
+    let factory = SharedInformerFactory::builder(client(&server)).without_streaming().on_error(|_| {}).build();
+    let (pods, secrets) = (factory.informer::<Pod>(), factory.informer::<Secret>());
+    let configs = factory.informer::<ConfigMap>();
+    factory.start();
+    factory.synced().await.unwrap();
+    server.wait_for_watches("pods", 1).await;
+
+    for kind in ["pods", "secrets"] {
+        server.inject(On::any().of(kind), Fault::Hang);
+        server.cut_watches(kind);
+    }
+    sleep_seconds(60.0).await;
+    let problems: Vec<_> = factory.problems().iter().map(ToString::to_string).collect();
+    sleep_seconds(7200.0).await;
+
+    assert_eq!(configs.status().source.lists, 1);
+    assert!(problems.iter().all(|problem| problem.ends_with("; it answers other requests")), "{problems:?}");
+    drop((pods, secrets));
     factory.stop().await.unwrap();
 }
 

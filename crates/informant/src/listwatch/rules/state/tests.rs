@@ -84,12 +84,14 @@ struct Case {
     version: &'static str,
     is_newest_requested: bool,
     has_old_list: bool,
+    was_not_found: bool,
 }
 
 impl Case {
     fn new(state: ReflectorState, input: Input) -> Self {
         let (kind, failures, may_repeat) = (KindPresence::Present, 0, true);
-        Self { state, input, kind, failures, may_repeat, version: "10", is_newest_requested: false, has_old_list: true }
+        let (version, is_newest_requested, has_old_list, was_not_found) = ("10", false, true, false);
+        Self { state, input, kind, failures, may_repeat, version, is_newest_requested, has_old_list, was_not_found }
     }
 
     /// Returns the same state and input in all situations.
@@ -103,6 +105,7 @@ impl Case {
         vary(&|case| ["", "0", "10"].map(|version| Self { version, ..case }).into());
         vary(&|case| both.map(|is_newest_requested| Self { is_newest_requested, ..case }).into());
         vary(&|case| both.map(|has_old_list| Self { has_old_list, ..case }).into());
+        vary(&|case| both.map(|was_not_found| Self { was_not_found, ..case }).into());
         cases
     }
 
@@ -122,6 +125,7 @@ impl Case {
         machine.failures = self.failures;
         machine.may_repeat = self.may_repeat;
         machine.last_list = (!self.has_old_list).then(Instant::now);
+        machine.was_not_found = self.was_not_found;
         machine
     }
 
@@ -171,6 +175,8 @@ impl Case {
             "third failure" => failures >= 3,
             "fifth failure" => failures >= 5,
             "old list" => self.has_old_list,
+            "new list" => !self.has_old_list,
+            "not found before" => self.was_not_found,
             kind => self.kind == value(&KINDS, kind.strip_prefix("kind ").expect("a condition")),
         })
     }
