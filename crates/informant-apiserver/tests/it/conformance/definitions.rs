@@ -161,7 +161,9 @@ async fn a_definition_waits_for_the_finalizers_of_its_objects(api: Api) {
     let cleanup = "customresourcecleanup.apiextensions.k8s.io";
     assert!(deleted.body["metadata"]["finalizers"].as_array().unwrap().contains(&json!(cleanup)), "{deleted:?}");
     until(async || api.get(&widgets.path).await.names() == ["held"]).await;
-    assert!(api.get(&format!("{}/held", widgets.path)).await.body["metadata"]["deletionTimestamp"].is_string());
+    // A real server deletes one object after the other.
+    let held = format!("{}/held", widgets.path);
+    until(async || api.get(&held).await.body["metadata"]["deletionTimestamp"].is_string()).await;
     let is_said = async || {
         let definition = api.get(&widgets.place()).await;
         let conditions = definition.body["status"]["conditions"].as_array().unwrap().clone();
@@ -178,7 +180,7 @@ async fn a_definition_waits_for_the_finalizers_of_its_objects(api: Api) {
     assert_eq!((labelled.code, labelled.text("/metadata/labels/still")), (200, "there"), "{labelled:?}");
 
     let release = json!({"metadata": {"finalizers": null}});
-    let released = api.patch(&format!("{}/held", widgets.path), "application/merge-patch+json", &release).await;
+    let released = api.patch(&held, "application/merge-patch+json", &release).await;
     assert_eq!(released.code, 200, "{released:?}");
     until(async || api.get(&widgets.place()).await.code == 404).await;
     until(async || api.get(&widgets.path).await.code == 404).await;
