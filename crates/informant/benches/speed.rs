@@ -13,7 +13,8 @@ use hashbrown::{HashMap, HashSet};
 use informant::{
     Cached, Key, Lazy,
     pipeline::{
-        Delta, DeltaFifo, EventType, Indexer, Line, LineCutter, ListCutter, ListPart, Scanner, WatchEvent, WriteBatch,
+        CutPart, Delta, DeltaFifo, EventType, Indexer, LineCutter, ListCutter, ListPart, Scanner, WatchEvent,
+        WriteBatch,
     },
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -226,7 +227,7 @@ fn frames(table: Table) {
     let (ours, baseline) = compare(
         PODS,
         |_| {
-            let (mut cutter, mut items) = (ListCutter::new(), 0);
+            let (mut cutter, mut items) = (ListCutter::with_limit(64 << 20), 0);
             for chunk in &list {
                 cutter.push(chunk.clone());
                 while let Some(part) = cutter.next().unwrap() {
@@ -241,10 +242,10 @@ fn frames(table: Table) {
     let (ours, baseline) = compare(
         PODS,
         |_| {
-            let (mut cutter, mut lines) = (LineCutter::new(), 0);
+            let (mut cutter, mut lines) = (LineCutter::with_limit(64 << 20), 0);
             for chunk in &watch {
                 cutter.push(chunk.clone());
-                while let Some(Line::Whole(line)) = cutter.next().unwrap() {
+                while let Some(CutPart::Whole(line)) = cutter.next().unwrap() {
                     lines += usize::from(black_box(WatchEvent::read(&line).unwrap()).kind == EventType::Added);
                 }
             }

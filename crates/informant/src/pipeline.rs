@@ -15,7 +15,7 @@
 //! | [`ProcessLoop`] | a reflector, a queue and a function of yours, which is called with each queued change | [`ProcessError`] |
 //! | [`Indexer`] | writes the cache, which a [`Lister`](crate::Lister) reads | [`WriteBatch`], [`Applied`] |
 //! | [`Scanner`] | reads key, uid and version from the JSON of an object, which is then decoded | [`RawObject`](crate::RawObject), [`Provenance`] |
-//! | [`ListCutter`], [`LineCutter`] | cut the body of a list or of a watch into items while it arrives | [`ListPart`], [`Line`], [`WatchEvent`], [`FrameError`] |
+//! | [`ListCutter`], [`LineCutter`] | cut the body of a list or of a watch into items while it arrives | [`ListPart`], [`CutPart`], [`WatchEvent`], [`FrameError`] |
 //!
 //! The errors of sources are in [`error`](crate::error), the status of a reflector is in [`factory`](crate::factory).
 //!
@@ -63,7 +63,7 @@ pub use crate::{
         LookupRequest, Reflector, ReflectorBuilder, ReflectorHandle, Served, SourceEvent, WatchPiece, WatchRequest,
         WatchStream,
         frames::{
-            EventType, FrameError, FramePart, Line, LineCutter, ListCutter, ListHead, ListMetadata, ListPart,
+            CutPart, EventType, FrameError, FramePart, LineCutter, ListCutter, ListHead, ListMetadata, ListPart,
             WatchEvent,
         },
     },

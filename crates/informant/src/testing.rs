@@ -32,4 +32,4 @@
 //! To call a handler's method or an index function, no source is needed: [`Cached::of`](crate::Cached::of) makes an object for the call. To test a
 //! program with an API server, use the crate `informant-apiserver`. The guide [testing](crate::guide::testing) shows all of this.
 
-pub use crate::listwatch::{LiveObject, ScriptedList, ScriptedSource, ScriptedWatch, SourceHandle};
+pub use crate::listwatch::{ScriptedAnswer, ScriptedList, ScriptedSource, ScriptedWatch, SourceHandle};

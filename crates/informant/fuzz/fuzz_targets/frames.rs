@@ -2,7 +2,7 @@
 #![no_main]
 
 use bytes::Bytes;
-use informant::pipeline::{Line, LineCutter, ListCutter, ListPart, Scanner, WatchEvent};
+use informant::pipeline::{CutPart, LineCutter, ListCutter, ListPart, Scanner, WatchEvent};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
@@ -72,7 +72,7 @@ fn lines(body: &[u8], chunk: usize) {
     let mut lines = Vec::new();
     for chunk in body.chunks(chunk) {
         cutter.push(Bytes::copy_from_slice(chunk));
-        while let Ok(Some(Line::Whole(line) | Line::Outline(line))) = cutter.next() {
+        while let Ok(Some(CutPart::Whole(line) | CutPart::Outline(line))) = cutter.next() {
             lines.push(line);
         }
     }

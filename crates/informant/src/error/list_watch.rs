@@ -8,8 +8,6 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use kube::core::Status;
 
-#[cfg(feature = "testing")]
-use super::report::Chain;
 use super::report::StatusLine;
 use crate::{Key, ResourceVersion, listwatch::frames::FrameError};
 
@@ -98,38 +96,15 @@ pub enum SourceError {
         location: String,
     },
 
-    /// The response is not JSON, but for example the error page of a proxy.
-    #[error(
-        "the response is {found:?}, not JSON; it begins with {beginning:?}; check for a proxy between client and server"
-    )]
-    ContentType {
-        /// The `Content-Type` header.
+    /// The response is no uncompressed JSON of a list of the requested kind, but for example the error page of a proxy.
+    #[error("the response is {found}")]
+    Unexpected {
+        /// What the response is, and what was expected.
         found: String,
-        /// The first bytes of the body.
-        beginning: String,
     },
-
-    /// The response is compressed, although the request did not allow it.
-    #[error(
-        "the response is compressed ({encoding}), which the request did not allow; check for a proxy between client and server"
-    )]
-    Compressed {
-        /// The `Content-Encoding` header.
-        encoding: String,
-    },
-
     /// The response is not the JSON of a list or of watch events.
     #[error("the response cannot be parsed")]
     Body(#[from] FrameError),
-
-    /// The response is a list of objects of another kind.
-    #[error("the response is a list of {found}, not of {expected}")]
-    WrongList {
-        /// The requested apiVersion and kind.
-        expected: String,
-        /// apiVersion and kind of the response.
-        found: String,
-    },
 
     /// A list, or the end of a streamed list, has no version, although earlier lists had one.
     #[error("the list has no resourceVersion")]
@@ -201,7 +176,7 @@ pub enum SourceError {
     },
 
     /// An [audit](crate::InformerBuilder::audit_every) found objects that are wrong in the cache. The reflector lists again.
-    #[error("the cache differs from the server in {}", Keys(.objects))]
+    #[error("the cache differs from the server in {}", .objects.iter().map(Key::as_str).collect::<Vec<_>>().join(", "))]
     CacheDiffers {
         /// The objects: up to ten.
         objects: Vec<Key>,
@@ -228,64 +203,8 @@ impl SourceError {
 
     /// Returns the HTTP code of a [`Status`](Self::Status).
     pub fn code(&self) -> Option<u16> {
-        match self {
-            Self::Status { status, .. } => Some(status.code),
-            Self::Refused { .. }
-            | Self::Unreachable { .. }
-            | Self::Connection { .. }
-            | Self::Silent { .. }
-            | Self::Redirected { .. }
-            | Self::ContentType { .. }
-            | Self::Compressed { .. }
-            | Self::Body(_)
-            | Self::WrongList { .. }
-            | Self::NoVersion
-            | Self::Damaged { .. }
-            | Self::UnknownEvent { .. }
-            | Self::UnreadableError
-            | Self::ShortWatch { .. }
-            | Self::Ended
-            | Self::Endless { .. }
-            | Self::EndedEarly
-            | Self::OlderVersion { .. }
-            | Self::HistoryUnproven { .. }
-            | Self::HistoryChanged { .. }
-            | Self::CacheDiffers { .. }
-            | Self::Other { .. } => None,
-        }
-    }
-
-    /// Returns a copy of the error, which the reflector treats in the same way. Errors of other crates cannot be copied: the copy has their text.
-    #[cfg(feature = "testing")]
-    pub(crate) fn copy(&self) -> Self {
-        let text = |source: &(dyn Error + Send + Sync + 'static)| Chain(source).to_string().into();
-        match self {
-            Self::Status { status, retry_after } => Self::Status { status: status.clone(), retry_after: *retry_after },
-            Self::Refused { source } => Self::Refused { source: text(&**source) },
-            Self::Unreachable { source } => Self::Unreachable { source: text(&**source) },
-            Self::Connection { source } => Self::Connection { source: text(&**source) },
-            Self::Silent { after } => Self::Silent { after: *after },
-            Self::Redirected { code, location } => Self::Redirected { code: *code, location: location.clone() },
-            Self::ContentType { found, beginning } => {
-                Self::ContentType { found: found.clone(), beginning: beginning.clone() }
-            }
-            Self::Compressed { encoding } => Self::Compressed { encoding: encoding.clone() },
-            Self::Body(error) => Self::Body(error.copy()),
-            Self::WrongList { expected, found } => Self::WrongList { expected: expected.clone(), found: found.clone() },
-            Self::NoVersion => Self::NoVersion,
-            Self::Damaged { source } => Self::Damaged { source: Arc::clone(source) },
-            Self::UnknownEvent { event } => Self::UnknownEvent { event: event.clone() },
-            Self::UnreadableError => Self::UnreadableError,
-            Self::ShortWatch { lived } => Self::ShortWatch { lived: *lived },
-            Self::Ended => Self::Ended,
-            Self::Endless { after } => Self::Endless { after: *after },
-            Self::EndedEarly => Self::EndedEarly,
-            Self::OlderVersion { from, to } => Self::OlderVersion { from: from.clone(), to: to.clone() },
-            Self::HistoryUnproven { reached } => Self::HistoryUnproven { reached: reached.clone() },
-            Self::HistoryChanged { reached } => Self::HistoryChanged { reached: reached.clone() },
-            Self::CacheDiffers { objects } => Self::CacheDiffers { objects: objects.clone() },
-            Self::Other { source } => Self::Other { source: text(&**source) },
-        }
+        let Self::Status { status, .. } = self else { return None };
+        Some(status.code)
     }
 
     /// Returns how long the server asked the client to wait.
@@ -311,18 +230,5 @@ impl fmt::Display for Operation {
             Self::Watch => "watching",
             Self::CheckHistory => "resuming the watch of",
         })
-    }
-}
-
-/// Keys with commas between them.
-struct Keys<'a>(&'a [Key]);
-
-impl fmt::Display for Keys<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, key) in self.0.iter().enumerate() {
-            let separator = if position == 0 { "" } else { ", " };
-            write!(f, "{separator}{key}")?;
-        }
-        Ok(())
     }
 }

@@ -168,7 +168,7 @@ impl FactoryBuilder {
     pub fn on_quarantine(self, callback: impl Fn(&str, &Quarantined) + Send + Sync + 'static) -> Self {
         let callback = Arc::new(callback);
         self.for_all(move |builder| {
-            let (callback, kind) = (Arc::clone(&callback), builder.reflector.resource());
+            let (callback, kind) = (Arc::clone(&callback), builder.reflector.source.name());
             builder.reflector.on_quarantine = Some(Box::new(move |object| callback(&kind, object)));
         })
     }

@@ -141,7 +141,7 @@ impl Registry {
         key: &InformerKey,
         mut builder: AnyInformerBuilder,
     ) -> (AnyInformer, Option<String>) {
-        builder.name = Some(self.name(builder.name.as_deref(), builder.reflector.resource(), key).into());
+        builder.name = Some(self.name(builder.name.as_deref(), builder.reflector.source.name(), key).into());
         let informer = builder.build();
         if self.is_stopped {
             return (informer, None);

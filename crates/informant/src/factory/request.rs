@@ -82,7 +82,7 @@ impl<'a, O: Object> InformerRequest<'a, O> {
     }
 
     fn new(factory: &'a SharedInformerFactory, source: KubeSource) -> Self {
-        let make_settings = |source| Reflector::builder::<O>(source).into_any();
+        let make_settings = |source| Reflector::builder::<O>(source).settings;
         Self {
             request: AnyRequest::new(factory, source, ObjectType::of::<O>(), make_settings),
             object_type: PhantomData,
@@ -176,7 +176,7 @@ impl<'a> AnyRequest<'a> {
             Namespaces::These(namespaces) => match (namespaces.first(), namespaces.len()) {
                 (Some(only), 1) => self.find_or_create_in(only),
                 (_, count) => {
-                    let resource = self.source.resource().plural.clone();
+                    let resource = self.source.resource.plural.clone();
                     Err(RequestError::NotOneNamespace { resource, namespaces: count })
                 }
             },
@@ -211,10 +211,10 @@ impl<'a> AnyRequest<'a> {
         let RequestScope { labels, fields, .. } = &self.scope;
         let source = source.with_labels(labels.as_str()).with_fields(fields.as_str());
         let key = InformerKey {
-            kind: KindId::of(source.resource()),
+            kind: KindId::of(&source.resource),
             scope: RequestScope { namespace, ..self.scope.clone() },
             object_type: self.object_type,
-            is_metadata_only: source.is_metadata_only(),
+            is_metadata_only: source.is_metadata_only,
         };
         self.factory.find_or_create(&key, source, self.make_settings)
     }
@@ -223,7 +223,7 @@ impl<'a> AnyRequest<'a> {
 impl<O> fmt::Debug for InformerRequest<'_, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InformerRequest")
-            .field("resource", self.request.source.resource())
+            .field("resource", &self.request.source.resource)
             .field("namespaces", &self.request.namespaces)
             .field("scope", &self.request.scope)
             .finish_non_exhaustive()

@@ -6,7 +6,7 @@
 
 use std::{marker::PhantomData, sync::Arc};
 
-use futures_util::{StreamExt, future::BoxFuture, stream::BoxStream};
+use futures_util::{StreamExt, future::BoxFuture};
 use kube::core::TypeMeta;
 
 use super::{
@@ -58,20 +58,15 @@ impl AnySource {
     pub(super) fn new<O: Send + Sync + 'static, L: ListWatch<O>>(source: L) -> Self {
         Self { source: Arc::new(ErasedSource { source, object_type: PhantomData }), selection: None }
     }
-
-    /// Wraps the source of an API server, which delivers only JSON and needs no object type. Compiled once for each `L`.
-    pub(super) fn of_server<L: ListWatch<Erased>>(source: L, selection: KubeSelection) -> Self {
-        Self { selection: Some(selection), ..Self::new::<Erased, L>(source) }
-    }
 }
 
 impl<O: Send + Sync + 'static, L: ListWatch<O>> DynSource for ErasedSource<O, L> {
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream<Erased>, SourceError>> {
-        Box::pin(async move { Ok(erase_all(self.source.list(request).await?, ListPiece::erase)) })
+        Box::pin(async move { Ok(self.source.list(request).await?.map(|piece| piece.map(ListPiece::erase)).boxed()) })
     }
 
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream<Erased>, SourceError>> {
-        Box::pin(async move { Ok(erase_all(self.source.watch(request).await?, WatchPiece::erase)) })
+        Box::pin(async move { Ok(self.source.watch(request).await?.map(|piece| piece.map(WatchPiece::erase)).boxed()) })
     }
 
     fn look_up(&self, request: LookupRequest) -> BoxFuture<'_, Result<Option<LookupAnswer<Erased>>, SourceError>> {
@@ -105,12 +100,4 @@ impl<O: Send + Sync + 'static, L: ListWatch<O>> DynSource for ErasedSource<O, L>
     fn storage(&self) -> Option<String> {
         self.source.storage()
     }
-}
-
-/// Erases the object type of each piece of a stream.
-fn erase_all<P: 'static, E: 'static>(
-    pieces: BoxStream<'static, Result<P, SourceError>>,
-    erase: fn(P) -> E,
-) -> BoxStream<'static, Result<E, SourceError>> {
-    pieces.map(move |piece| piece.map(erase)).boxed()
 }

@@ -89,7 +89,7 @@ pub(crate) fn transform_of<O: 'static, R: TransformResult>(
 }
 
 /// The result of a transform: `()`, or `Result<(), E>` if it can fail, with any error type.
-pub trait TransformResult: sealed::Sealed {
+pub trait TransformResult {
     #[doc(hidden)]
     fn into_result(self) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
 }
@@ -104,12 +104,6 @@ impl<E: Into<BoxError>> TransformResult for Result<(), E> {
     fn into_result(self) -> Result<(), BoxError> {
         self.map_err(Into::into)
     }
-}
-
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for () {}
-    impl<E> Sealed for Result<(), E> {}
 }
 
 impl Decoder {
@@ -146,7 +140,7 @@ impl Decoder {
     /// Ends a group of objects, which was begun at this time. Logs a warning, at most once a minute, if decoding them was slow.
     pub(super) fn end_group(&mut self, begun: Instant) {
         let ObjectMaker { pace, transform, .. } = &mut self.objects;
-        let count = pace.objects();
+        let count = pace.objects;
         if count == 0 {
             return;
         }
@@ -180,7 +174,7 @@ impl Decoder {
 
     /// Decodes an item, or reuses the cached object if it is the same state.
     pub(super) fn decode_item(&mut self, item: Item<Erased>) -> DecodeResult {
-        match item.into_content() {
+        match item.content {
             ItemContent::Json(json) if json.len() > self.limit => Err(self.refuse_large(&Outline::of(&json, IDENTITY))),
             ItemContent::Json(json) => self.decode_json(&json),
             ItemContent::Decoded(object) => self.objects.make_from_decoded(object),
@@ -208,13 +202,9 @@ impl Decoder {
         })
     }
 
-    /// Decodes the item at the start of the bytes, and returns its length; `None` if it is incomplete or invalid.
-    pub(super) fn decode_first(&mut self, json: &[u8]) -> Option<(DecodeResult, usize)> {
-        self.decode_first_before(json, |_| true)
-    }
-
-    /// As [`decode_first`](Self::decode_first), but returns `None` if `is_valid_rest` returns false for the bytes after the item.
-    pub(super) fn decode_first_before(
+    /// Decodes the item at the start of the bytes, and returns its length; `None` if it is incomplete or invalid, or if `is_valid_rest` returns
+    /// false for the bytes after it.
+    pub(super) fn decode_first(
         &mut self,
         json: &[u8],
         is_valid_rest: impl FnOnce(&[u8]) -> bool,
@@ -228,7 +218,7 @@ impl Decoder {
 impl ObjectMaker {
     /// Makes an object of an item that the scanner has read.
     fn make_from_raw(&mut self, raw: RawObject<'_>, json: &[u8]) -> DecodeResult {
-        self.pace.note_object();
+        self.pace.objects += 1;
         if let Some(same) = self.reuse(raw.identity(), || raw.digest()) {
             return Ok(same);
         }
@@ -257,7 +247,7 @@ impl ObjectMaker {
 
     /// Makes an object of an item that the source has decoded.
     fn make_from_decoded(&mut self, mut object: Cached<Erased>) -> DecodeResult {
-        self.pace.note_object();
+        self.pace.objects += 1;
         if let Some(same) = self.reuse(object.identity(), || object.digest()) {
             return Ok(same);
         }
@@ -276,7 +266,7 @@ impl ObjectMaker {
     /// Runs the transform on an object.
     fn transform(&mut self, mut object: Cached<Erased>, json: Option<&[u8]>) -> DecodeResult {
         let Some(transform) = &self.transform else { return Ok(object) };
-        let begun = self.pace.measures_transform().then(Instant::now);
+        let begun = self.pace.in_transform.is_some().then(Instant::now);
         let outcome = panics::catch(|| transform(&mut object)).unwrap_or_else(|panic| Err(panicked(&panic).into()));
         if let Some(begun) = begun {
             self.pace.note_transform(begun.elapsed());
@@ -314,7 +304,7 @@ impl Stamp {
 
 /// Returns the identity of an item, and a hash of its JSON (0 if the source has decoded it); `None` if the JSON is invalid.
 pub(super) fn identify(scanner: &mut Scanner, item: &Item<Erased>) -> Option<(Identity, u64)> {
-    match item.content() {
+    match &item.content {
         ItemContent::Json(json) => scanner.scan(json).ok().map(|raw| (raw.identity().clone(), raw.digest())),
         ItemContent::Decoded(object) => Some((object.identity().clone(), object.digest())),
     }

@@ -4,11 +4,7 @@
 //! - **Out:** the same changes, with the user's object type.
 //! - **Knows nothing of:** the queue, which implements the trait.
 
-use std::{
-    marker::PhantomData,
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::{future::poll_fn, marker::PhantomData, task::Poll};
 
 use futures_util::future::BoxFuture;
 
@@ -24,31 +20,15 @@ pub trait Destination<O>: Send + Sync + 'static {
     ///
     /// An implementation writes `Box::pin(async move { … })`; each call allocates the future. The default allocates nothing.
     fn room(&self) -> BoxFuture<'_, ()> {
-        Box::pin(ReadyFuture)
-    }
-}
-
-/// A future that is ready at once. It has no size, so that a box of it needs no allocation.
-struct ReadyFuture;
-
-impl Future for ReadyFuture {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Ready(())
+        // A future without a size: a box of it needs no allocation.
+        Box::pin(poll_fn(|_| Poll::Ready(())))
     }
 }
 
 /// Adapts a `Destination<O>` to the erased objects of the reflector.
 pub(super) struct ErasedDestination<O, D> {
-    destination: D,
-    object_type: PhantomData<fn(O) -> O>,
-}
-
-impl<O, D: Destination<O>> ErasedDestination<O, D> {
-    pub(super) fn new(destination: D) -> Self {
-        Self { destination, object_type: PhantomData }
-    }
+    pub(super) destination: D,
+    pub(super) object_type: PhantomData<fn(O) -> O>,
 }
 
 impl<O: 'static, D: Destination<O>> Destination<Erased> for ErasedDestination<O, D> {

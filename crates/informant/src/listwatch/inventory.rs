@@ -105,6 +105,6 @@ impl Inventory {
     }
 
     fn identify(&mut self, item: &Item<Erased>) -> Option<Identity> {
-        identify(&mut self.scanner, item).map(|(identity, _)| identity)
+        Some(identify(&mut self.scanner, item)?.0)
     }
 }

@@ -31,7 +31,6 @@ pub(crate) use decoder::{Transform, transform_of};
 pub use destination::Destination;
 pub(crate) use health::SUSPICIOUS;
 pub use health::ServerHealth;
-pub(crate) use health::StreamingSupport;
 pub(crate) use inventory::{Inventory, InventoryPage};
 pub use kube_api::KubeSource;
 pub(crate) use kube_api::{kind_name, scope_text};
@@ -41,7 +40,7 @@ pub(crate) use reflector::{Callback, ReflectorSettings};
 pub use rules::delays::Backoff;
 pub(crate) use rules::delays::Delays;
 #[cfg(feature = "testing")]
-pub use scripted::{LiveObject, ScriptedList, ScriptedSource, ScriptedWatch, SourceHandle};
+pub use scripted::{ScriptedAnswer, ScriptedList, ScriptedSource, ScriptedWatch, SourceHandle};
 pub use source::{
     Item, ListPiece, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, Served, SourceEvent, WatchPiece,
     WatchRequest, WatchStream,

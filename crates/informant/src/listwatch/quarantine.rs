@@ -6,7 +6,6 @@
 
 use std::{
     collections::VecDeque,
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -14,6 +13,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use derive_where::derive_where;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -28,6 +28,7 @@ use crate::{
 ///
 /// Its JSON has the key, uid, version, error and age in seconds, without the bytes of the object.
 #[derive(Clone, serde::Serialize)]
+#[derive_where(Debug)]
 #[non_exhaustive]
 pub struct Quarantined {
     /// The key; `None` if it could not be read.
@@ -43,6 +44,7 @@ pub struct Quarantined {
     /// The bytes of the object, for diagnosis. `None` if the source delivered a decoded object, if the object is above the size limit, or if
     /// all quarantined objects together exceed 1 MiB.
     #[serde(skip)]
+    #[derive_where(skip(Debug))]
     pub json: Option<Bytes>,
     /// When the reflector received the object.
     #[serde(rename = "age_seconds", serialize_with = "json::age_of")]
@@ -61,16 +63,16 @@ pub(super) enum Damage {
 }
 
 /// The objects in quarantine now. Cheap to clone; all clones share one lock.
-#[derive(Clone, Default)]
-pub(super) struct Quarantine {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Quarantine {
     shared: Arc<Mutex<Entries>>,
     /// False while no entry has a key, which is nearly always, so that a release needs no lock.
     has_keys: Arc<AtomicBool>,
 }
 
 /// Quarantined objects.
-#[derive(Default)]
-pub(super) struct Entries {
+#[derive(Debug, Default)]
+pub(crate) struct Entries {
     by_key: HashMap<Key, Quarantined>,
     /// Items without a readable key: only the last [`KEPT_NAMELESS`].
     nameless: VecDeque<Quarantined>,
@@ -133,7 +135,7 @@ impl Quarantine {
     pub(super) fn add(&self, object: Quarantined) -> bool {
         self.has_keys.store(true, Ordering::Release);
         // The lock is released at the end of the statement, before the replaced entry is dropped: its error may come from a user's transform.
-        let (is_news, _displaced) = self.shared.lock().put(object);
+        let (is_news, _displaced) = self.shared.lock().add(object);
         is_news
     }
 
@@ -154,7 +156,7 @@ impl Quarantine {
 
     /// Returns the version at which an object last left the quarantine. A consumer that has not reached this version does not have
     /// the new state of that object.
-    pub(super) fn released_version(&self) -> Option<ResourceVersion> {
+    pub(crate) fn released_version(&self) -> Option<ResourceVersion> {
         self.shared.lock().released.clone()
     }
 
@@ -174,12 +176,12 @@ impl Quarantine {
         listed.into_iter().filter(is_news).collect()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         let entries = self.shared.lock();
         entries.by_key.len() + entries.nameless.len()
     }
 
-    pub(super) fn get(&self, key: &Key) -> Option<Quarantined> {
+    pub(crate) fn get(&self, key: &Key) -> Option<Quarantined> {
         self.shared.lock().by_key.get(key).cloned()
     }
 
@@ -204,13 +206,8 @@ impl Entries {
         self.by_key.iter().map(|(key, object)| (key.clone(), object.uid.clone())).collect()
     }
 
-    /// Quarantines an object. Returns true if its entry is new or changed.
-    pub(super) fn add(&mut self, object: Quarantined) -> bool {
-        self.put(object).0
-    }
-
     /// Quarantines an object. Returns whether its entry is new or changed, and the replaced entry.
-    fn put(&mut self, mut object: Quarantined) -> (bool, Option<Quarantined>) {
+    pub(super) fn add(&mut self, mut object: Quarantined) -> (bool, Option<Quarantined>) {
         let Some(key) = object.key.clone() else {
             self.keep_bytes(&mut object);
             self.nameless.push_back(object);
@@ -240,19 +237,6 @@ impl Entries {
             object.json = None;
         }
         self.bytes += object.size();
-    }
-}
-
-impl fmt::Debug for Quarantined {
-    /// Omits the JSON, which may be large or secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Quarantined")
-            .field("key", &self.key)
-            .field("uid", &self.uid)
-            .field("version", &self.version)
-            .field("error", &self.error)
-            .field("bytes", &self.size())
-            .finish_non_exhaustive()
     }
 }
 

@@ -14,7 +14,7 @@ use kube::core::TypeMeta;
 use super::{SourceError, any_source::AnySource, frames::ListMetadata};
 use crate::{
     Cached, Key, ResourceVersion,
-    object::{DecodeError, Erased, Identity, Provenance},
+    object::{Erased, Identity, Provenance},
 };
 
 /// How long the next piece of a list may take before the connection counts as dead: twice the request timeout of an API server.
@@ -145,7 +145,7 @@ pub struct ListRequest {
 }
 
 /// A request for a watch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchRequest {
     /// The watch delivers all events after this version.
@@ -176,10 +176,11 @@ pub struct LookupAnswer<O> {
 }
 
 /// A piece of a page of a list.
+#[derive_where(Debug)]
 #[non_exhaustive]
 pub enum ListPiece<O> {
     /// Bytes of the page, in the JSON of an API server. A chunk may begin and end anywhere.
-    Body(Bytes),
+    Body(#[derive_where(skip(Debug))] Bytes),
     /// An item.
     Item(Item<O>),
     /// The end of a page of `Item`s. A page of `Body`s needs none: its JSON contains the metadata.
@@ -187,10 +188,11 @@ pub enum ListPiece<O> {
 }
 
 /// A piece of a watch.
+#[derive_where(Debug)]
 #[non_exhaustive]
 pub enum WatchPiece<O> {
     /// Bytes of the watch, in the JSON lines of an API server. A chunk may begin and end anywhere.
-    Body(Bytes),
+    Body(#[derive_where(skip(Debug))] Bytes),
     /// An event.
     Event(SourceEvent<O>),
 }
@@ -221,13 +223,13 @@ pub enum SourceEvent<O> {
 /// use informant::{Identity, Key, pipeline::Item};
 ///
 /// let decoded = Item::new(Identity::of_key(Key::cluster_scoped("apples")), 12_u32);
-/// assert_eq!((decoded.identity().map(|identity| identity.key.name()), decoded.object()), (Some("apples"), Some(&12)));
+/// assert_eq!(decoded.identity().map(|identity| identity.key.name()), Some("apples"));
 ///
 /// let json = Item::<u32>::json(r#"{"metadata": {"name": "apples"}}"#);
-/// assert_eq!((json.as_json().is_some(), json.identity(), json.object()), (true, None, None));
+/// assert_eq!(json.identity(), None);
 /// ```
 pub struct Item<O> {
-    content: ItemContent<O>,
+    pub(super) content: ItemContent<O>,
 }
 
 pub(super) enum ItemContent<O> {
@@ -236,38 +238,15 @@ pub(super) enum ItemContent<O> {
 }
 
 /// Whether a source serves a kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Served {
     /// The source serves the kind.
     Yes,
     /// The source certainly does not serve the kind.
     No,
     /// The source does not know, or could not be asked.
+    #[default]
     Unknown,
-}
-
-impl WatchRequest {
-    /// Creates a request for all events after a version, with a timeout of five minutes.
-    pub fn from_version(version: impl Into<ResourceVersion>) -> Self {
-        Self { version: version.into(), sends_initial_events: false, timeout: Duration::from_secs(300) }
-    }
-}
-
-impl ListRequest {
-    /// Makes the request for the next page of the same list.
-    pub(super) fn next_page(&self, continue_token: String) -> Self {
-        Self {
-            version: ResourceVersion::default(),
-            limit: self.limit,
-            continue_token: Some(continue_token),
-            needs_only_metadata: self.needs_only_metadata,
-        }
-    }
-
-    /// Makes a request for the same list in one page.
-    pub(super) fn unpaged(&self) -> Self {
-        Self { limit: None, continue_token: None, ..self.clone() }
-    }
 }
 
 impl<O: Send + Sync + 'static> ListPiece<O> {
@@ -289,27 +268,6 @@ impl<O: Send + Sync + 'static> Item<O> {
     pub fn with_provenance(identity: Identity, provenance: Arc<Provenance>, object: O) -> Self {
         Self::decoded(Cached::with_provenance(identity, provenance, object))
     }
-
-    /// Creates an item from a decoded Kubernetes object, with the identity in its metadata.
-    ///
-    /// # Errors
-    ///
-    /// If the object has no name.
-    pub fn of(object: O) -> Result<Self, DecodeError>
-    where
-        O: kube::Resource<DynamicType = ()>,
-    {
-        Cached::of(object).map(Self::decoded)
-    }
-
-    /// Returns the decoded object; `None` for JSON.
-    pub fn object(&self) -> Option<&O> {
-        match &self.content {
-            ItemContent::Json(_) => None,
-            // Does not return the `Cached`: a clone of it would share the object, and a transform could not change the object (INV-I1).
-            ItemContent::Decoded(object) => Some(object.object()),
-        }
-    }
 }
 
 impl<O> Item<O> {
@@ -317,14 +275,6 @@ impl<O> Item<O> {
     /// objects](super::Reflector::of_decoded_objects) cannot decode JSON, and puts the item into quarantine.
     pub fn json(json: impl Into<Bytes>) -> Self {
         Self { content: ItemContent::Json(json.into()) }
-    }
-
-    /// Returns the JSON; `None` for a decoded object.
-    pub fn as_json(&self) -> Option<&Bytes> {
-        match &self.content {
-            ItemContent::Json(json) => Some(json),
-            ItemContent::Decoded(_) => None,
-        }
     }
 
     /// Returns the identity; `None` for JSON, which has not been parsed yet.
@@ -338,14 +288,6 @@ impl<O> Item<O> {
     /// The object must not be shared, because a transform may change it (INV-I1).
     fn decoded(object: Cached<O>) -> Self {
         Self { content: ItemContent::Decoded(object) }
-    }
-
-    pub(super) fn content(&self) -> &ItemContent<O> {
-        &self.content
-    }
-
-    pub(super) fn into_content(self) -> ItemContent<O> {
-        self.content
     }
 
     /// Erases the object type.
@@ -405,15 +347,9 @@ impl<O> LookupAnswer<O> {
 impl fmt::Display for ListRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = if self.needs_only_metadata { "LM" } else { "L" };
-        write!(f, "{verb}({}, ", QuotedVersion(&self.version))?;
-        match self.limit {
-            None => write!(f, "no limit")?,
-            Some(limit) => write!(f, "{limit}")?,
-        }
-        match &self.continue_token {
-            None => write!(f, ")"),
-            Some(token) => write!(f, ", {token})"),
-        }
+        let limit = self.limit.map_or_else(|| "no limit".into(), |limit| limit.to_string());
+        let token = self.continue_token.iter().map(|token| format!(", {token}")).collect::<String>();
+        write!(f, "{verb}({}, {limit}{token})", quoted(&self.version))
     }
 }
 
@@ -421,17 +357,13 @@ impl fmt::Display for ListRequest {
 impl fmt::Display for WatchRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = if self.sends_initial_events { "WL" } else { "W" };
-        write!(f, "{verb}({})", QuotedVersion(&self.version))
+        write!(f, "{verb}({})", quoted(&self.version))
     }
 }
 
-/// Writes an empty version as `""`.
-struct QuotedVersion<'a>(&'a ResourceVersion);
-
-impl fmt::Display for QuotedVersion<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { f.write_str("\"\"") } else { self.0.fmt(f) }
-    }
+/// Returns the text of a version; `""` for an empty one.
+fn quoted(version: &ResourceVersion) -> &str {
+    if version.is_empty() { "\"\"" } else { version.as_str() }
 }
 
 /// Shows the identity of a decoded object, or the length of the JSON. The content may be large, or secret.
@@ -440,25 +372,6 @@ impl<O> fmt::Debug for Item<O> {
         match &self.content {
             ItemContent::Json(json) => write!(f, "Item({} bytes of JSON)", json.len()),
             ItemContent::Decoded(object) => write!(f, "Item({object:?})"),
-        }
-    }
-}
-
-impl<O> fmt::Debug for ListPiece<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Body(bytes) => write!(f, "Body({} bytes)", bytes.len()),
-            Self::Item(_) => f.write_str("Item"),
-            Self::End(metadata) => f.debug_tuple("End").field(metadata).finish(),
-        }
-    }
-}
-
-impl<O> fmt::Debug for WatchPiece<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Body(bytes) => write!(f, "Body({} bytes)", bytes.len()),
-            Self::Event(_) => f.write_str("Event"),
         }
     }
 }

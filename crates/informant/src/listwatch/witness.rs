@@ -79,13 +79,6 @@ pub(crate) async fn look_up(
     timeout(LOOKUP_WITHIN, source.look_up(request)).await.map_err(|_| SourceError::Silent { after: LOOKUP_WITHIN })?
 }
 
-impl HistoryAnswer {
-    /// Creates the answer to a question without a witness.
-    pub(crate) fn unproven(newest: ResourceVersion) -> Self {
-        Self { newest, verdict: Verdict::Unproven }
-    }
-}
-
 impl Verdict {
     /// Compares an object that was found with the anchor.
     fn from_match(anchor: &Anchor, found: &ObservedState) -> Self {

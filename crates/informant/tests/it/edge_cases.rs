@@ -646,7 +646,7 @@ async fn the_events_of_a_slow_stream_with_a_filter_and_coalescing_add_up_to_the_
         for _ in 0..80 {
             let name = format!("o{}", random.below(3));
             match (random.below(10), exists.contains(&name)) {
-                (0, _) => handle.fail_watch(SourceError::expired()),
+                (0, _) => handle.fail_watch(SourceError::expired),
                 (1, _) => sleep_seconds(random.below(3) as f64).await,
                 (2..=4, true) => {
                     exists.remove(&name);

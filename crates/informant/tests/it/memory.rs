@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use informant::{
     Cached,
-    pipeline::{Change, Delta, DeltaFifo, Indexer, Line, LineCutter, ListCutter, ListPart, Scanner, WriteBatch},
+    pipeline::{Change, CutPart, Delta, DeltaFifo, Indexer, LineCutter, ListCutter, ListPart, Scanner, WriteBatch},
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::TypeMeta;
@@ -160,7 +160,7 @@ fn an_object_above_the_size_limit_takes_no_more_memory_than_the_limit() {
         item = list.next().unwrap();
     });
 
-    assert_eq!(line, Some(Line::Outline(r#"{"type":"ADDED","object":{"kind":"A"}}"#.into())));
+    assert_eq!(line, Some(CutPart::Outline(r#"{"type":"ADDED","object":{"kind":"A"}}"#.into())));
     assert_eq!(item, Some(ListPart::ItemOutline(r#"{"kind":"A"}"#.into())));
     assert!(in_lines.max(in_list) < 4 << 20, "{in_lines} and {in_list} bytes");
 }

@@ -257,7 +257,7 @@ impl Auditor {
 
     /// Returns true if the object is quarantined, or may be: an item whose key could not be read may be any object that the cache lacks.
     fn may_be_quarantined(&self, key: &Key, cached: Option<&Identity>) -> bool {
-        self.reflector.quarantined_object(key).is_some()
+        self.reflector.quarantine.get(key).is_some()
             || (cached.is_none() && self.reflector.quarantined().iter().any(|object| object.key.is_none()))
     }
 }

@@ -156,11 +156,11 @@ impl AnyInformer {
     }
 
     pub(super) fn set_transform(&self, transform: Transform) -> Result<(), RequestError> {
-        self.before_start("transform", |settings| settings.reflector.swap_transform(transform))
+        self.before_start("transform", |settings| settings.reflector.transform.replace(transform))
     }
 
     pub(super) fn set_on_error(&self, callback: Callback<ListWatchError>) -> Result<(), RequestError> {
-        self.before_start("error callback", |settings| settings.reflector.swap_on_error(callback))
+        self.before_start("error callback", |settings| settings.reflector.on_error.replace(callback))
     }
 
     /// Changes a setting of an informer that has not started; `set` returns the previous value.

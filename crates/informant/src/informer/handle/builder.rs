@@ -110,7 +110,7 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
     /// `resync_every` here: the informer overwrites both. Return the builder that `change` receives: another builder would replace the
     /// source and the settings of the factory.
     pub fn reflector(mut self, change: impl FnOnce(ReflectorBuilder<O>) -> ReflectorBuilder<O>) -> Self {
-        self.builder.reflector = change(ReflectorBuilder::from_any(self.builder.reflector)).into_any();
+        self.builder.reflector = change(ReflectorBuilder::from_any(self.builder.reflector)).settings;
         self
     }
 
@@ -130,7 +130,7 @@ impl AnyInformerBuilder {
 
     pub(crate) fn build(self) -> AnyInformer {
         let Self { reflector, resync, fails_fast, audit, name } = self;
-        let name = name.unwrap_or_else(|| reflector.resource().into());
+        let name = name.unwrap_or_else(|| reflector.source.name().into());
         let audit =
             audit.filter(|period| !period.is_zero()).map(|period| period.clamp(SHORTEST_PERIOD, LONGEST_PERIOD));
         AnyInformer::new(Core::new(name, Unstarted { reflector, audit }, resync, fails_fast))

@@ -112,12 +112,12 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     where
         O: Object,
     {
-        InformerBuilder::from_any(AnyInformerBuilder::new(Reflector::builder(source).into_any()))
+        InformerBuilder::from_any(AnyInformerBuilder::new(Reflector::builder(source).settings))
     }
 
     /// Returns a builder for an informer whose source delivers [decoded objects](crate::listwatch::Item::new), which can be of any type.
     pub fn of_decoded_objects(source: impl ListWatch<O>) -> InformerBuilder<O> {
-        InformerBuilder::from_any(AnyInformerBuilder::new(Reflector::of_decoded_objects(source).into_any()))
+        InformerBuilder::from_any(AnyInformerBuilder::new(Reflector::of_decoded_objects(source).settings))
     }
 
     /// The name of the informer in logs, errors and metrics, such as `pods`.

@@ -258,7 +258,7 @@ impl AnyInformer {
             objects: core.lister.len(),
             version: core.version(),
             queued: core.started.get().map_or(0, |started| started.queue.len()),
-            quarantined: core.started.get().map_or(0, |started| started.reflector.quarantined_count()),
+            quarantined: core.started.get().map_or(0, |started| started.reflector.quarantine.len()),
             audits: core.audits.load(Ordering::Relaxed),
             wrong_objects: core.wrong_objects.load(Ordering::Relaxed),
             source: core.source_status(),

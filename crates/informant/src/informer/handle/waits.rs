@@ -253,14 +253,14 @@ impl<'a> Wait<'a> {
 
     /// The quarantined state of the object, if it is in quarantine.
     fn quarantined(&self, key: &Key) -> Option<Quarantined> {
-        self.core.started.get()?.reflector.quarantined_object(key)
+        self.core.started.get()?.reflector.quarantine.get(key)
     }
 
     /// Whether the cache has reached the version at which objects last left the quarantine. The reflector removes an object from the
     /// quarantine before the cache contains it. Until the cache has reached that version, an object may exist without being in the
     /// quarantine or the cache.
     fn has_applied_released_objects(&self) -> Result<bool, WaitError> {
-        let released = self.core.started.get().and_then(|started| started.reflector.released_version());
+        let released = self.core.started.get().and_then(|started| started.reflector.quarantine.released_version());
         match released.filter(|released| !released.is_empty()) {
             Some(released) => self.has_reached(&released),
             None => Ok(true),

@@ -93,9 +93,9 @@ impl Core {
         Self {
             metrics: InformerMetrics::new(&name),
             name,
-            cluster: settings.reflector.cluster(),
-            namespace: settings.reflector.namespace(),
-            selection: settings.reflector.selection(),
+            cluster: settings.reflector.source.cluster(),
+            namespace: settings.reflector.source.namespace(),
+            selection: settings.reflector.selection.clone(),
             lister: writer.lister(),
             id: processor.id(),
             listeners: Mutex::default(),

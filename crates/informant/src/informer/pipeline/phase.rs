@@ -138,7 +138,7 @@ mod tests {
 
     fn new() -> Phase {
         let (source, _) = ScriptedSource::live();
-        let reflector = Reflector::builder::<ConfigMap>(source).into_any();
+        let reflector = Reflector::builder::<ConfigMap>(source).settings;
         Phase::New(Box::new(Unstarted { reflector, audit: None }))
     }
 

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     informer::audit::Auditor,
-    listwatch::{Activity, Reflector, ReflectorHandle, ReflectorSettings, ReflectorStatus},
+    listwatch::{Activity, Delays, Reflector, ReflectorHandle, ReflectorSettings, ReflectorStatus},
     panics,
     queue::DeltaFifo,
     subscribers::{as_work_of, run_as_work_of},
@@ -39,12 +39,16 @@ impl Unstarted {
     pub(crate) fn start(self, core: &Arc<Core>, runtime: &Handle) -> BoxFuture<'static, ()> {
         // Created first: the source, which is users' code, may panic below; dropping this guard then ends the informer.
         let mut guard = TaskGuard { core: Arc::clone(core), crash: "its source panicked" };
-        let Self { reflector, audit } = self;
+        let Self { mut reflector, audit } = self;
         let known = Arc::new(core.lister.clone());
         let queue = DeltaFifo::builder().known_objects(known.clone()).name(Arc::clone(&core.name)).build();
-        let (inventory, delays, health) = (reflector.inventory(), reflector.delays(), reflector.health.clone());
+        let (inventory, delays, health) =
+            (reflector.inventory(), Delays::new(reflector.backoff), reflector.health.clone());
         let (findings, found) = mpsc::channel(1);
-        let reflector = reflector.for_informer(known, found).build(Box::new(queue.clone()));
+        // The informer replays its cache itself, so the reflector requests no resyncs.
+        (reflector.findings, reflector.resync_every) = (Some(found), None);
+        reflector.known = Some(known);
+        let reflector = reflector.build(Box::new(queue.clone()));
         let auditor = Auditor {
             core: Arc::clone(core),
             reflector: reflector.handle(),
@@ -114,7 +118,7 @@ async fn observe_source(mut handle: ReflectorHandle, core: &Core) {
         metrics.watches.increment(status.watches - before.watches);
         metrics.history_changes.increment(status.history_changes - before.history_changes);
         metrics.failing.set(if status.failing_since.is_some() { 1.0 } else { 0.0 });
-        metrics.quarantined.set(handle.quarantined_count() as f64);
+        metrics.quarantined.set(handle.quarantine.len() as f64);
         metrics.record_confirmed(status.confirmed.map(|confirmed| confirmed.elapsed()));
         if core.permanent_failure().is_some() {
             core.cache_changed.notify_waiters();

@@ -6,7 +6,7 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use super::{FrameError, FramePart};
+use super::{CutPart, FrameError, FramePart};
 use crate::object::{IDENTITY, KeptMember, Outline};
 
 /// The received part of a body. It copies only parts that span two chunks. It holds no more of a part than the limit.
@@ -23,13 +23,6 @@ pub(super) struct BodyBuffer {
     part_start: u64,
     /// The number of bytes of the body that have been read.
     read: u64,
-}
-
-/// A part that was cut.
-pub(super) enum CutPart {
-    Whole(Bytes),
-    /// The outline of a part that is larger than the limit.
-    Outline(Bytes),
 }
 
 /// The members of a watch event that are kept if it is larger than the limit.

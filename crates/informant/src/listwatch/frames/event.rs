@@ -4,13 +4,15 @@
 //! - **Out:** the event's type, and the bytes of its object.
 //! - **Knows nothing of:** the content of the object.
 
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::FrameError;
 use crate::object::Walk;
 
 /// The type of a watch event.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
 #[non_exhaustive]
 pub enum EventType {
     /// `ADDED`
@@ -24,6 +26,7 @@ pub enum EventType {
     /// `ERROR`: its object is a `Status`.
     Error,
     /// A type that this library does not know.
+    #[serde(untagged)]
     Unknown(String),
 }
 
@@ -52,19 +55,21 @@ impl<'a> WatchEvent<'a> {
     ///
     /// If the line is not a JSON object with exactly one `type` and one `object`.
     pub fn read(line: &'a [u8]) -> Result<Self, FrameError> {
-        let refuse = |problem| FrameError::NotAnEvent { length: line.len(), problem };
-        let require = |is_met: bool, problem| is_met.then_some(()).ok_or(refuse(problem));
+        let refuse = |problem: &str| FrameError::Malformed {
+            problem: format!("a line of {} bytes is not a watch event: {problem}", line.len()),
+        };
+        let require = |is_met: bool, problem| is_met.then_some(()).ok_or_else(|| refuse(problem));
         let mut walk = Walk::new(line);
         let (mut kind, mut object) = (None, None);
         require(walk.read_if(b'{'), "it is not a JSON object")?;
         require(!walk.read_if(b'}'), "it has no fields")?;
         loop {
             let name = walk.unchecked_value().filter(|name| name.starts_with(b"\""));
-            let name = name.and_then(text).ok_or(refuse("a field has no name"))?;
+            let name = name.and_then(text::<String>).ok_or_else(|| refuse("a field has no name"))?;
             require(walk.read_if(b':'), "a colon is missing")?;
-            let value = walk.unchecked_value().ok_or(refuse("a value is not complete"))?;
+            let value = walk.unchecked_value().ok_or_else(|| refuse("a value is not complete"))?;
             let is_twice = match name.as_str() {
-                "type" => kind.replace(text(value).ok_or(refuse("its type is not a text"))?).is_some(),
+                "type" => kind.replace(text(value).ok_or_else(|| refuse("its type is not a text"))?).is_some(),
                 "object" => object.replace(value).is_some(),
                 // An unused field must still be valid JSON and UTF-8; `IgnoredAny` would not check that.
                 _ => {
@@ -78,26 +83,13 @@ impl<'a> WatchEvent<'a> {
         }
         require(walk.read_if(b'}'), "its end is missing")?;
         require(walk.is_at_end(), "something follows it")?;
-        let kind = kind.ok_or(refuse("it has no type"))?;
-        let object = object.ok_or(refuse("it has no object"))?;
-        Ok(Self { kind: EventType::from(kind), object })
+        let kind = kind.ok_or_else(|| refuse("it has no type"))?;
+        let object = object.ok_or_else(|| refuse("it has no object"))?;
+        Ok(Self { kind, object })
     }
 }
 
-impl From<String> for EventType {
-    fn from(text: String) -> Self {
-        match text.as_str() {
-            "ADDED" => Self::Added,
-            "MODIFIED" => Self::Modified,
-            "DELETED" => Self::Deleted,
-            "BOOKMARK" => Self::Bookmark,
-            "ERROR" => Self::Error,
-            _ => Self::Unknown(text),
-        }
-    }
-}
-
-/// Decodes a string.
-fn text(json: &[u8]) -> Option<String> {
+/// Decodes a name or a type.
+fn text<T: DeserializeOwned>(json: &[u8]) -> Option<T> {
     serde_json::from_slice(json).ok()
 }

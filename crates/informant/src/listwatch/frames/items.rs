@@ -5,13 +5,10 @@
 //! - **Knows nothing of:** the content of an item.
 
 use bytes::Bytes;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{
-    DEFAULT_LIMIT, FrameError, FramePart,
-    body_buffer::{BodyBuffer, CutPart},
-};
+use super::{CutPart, FrameError, FramePart, body_buffer::BodyBuffer};
 use crate::{ResourceVersion, object::EndSearch};
 
 /// Cuts the body of a list into its items while it arrives, independent of its chunks.
@@ -24,7 +21,7 @@ use crate::{ResourceVersion, object::EndSearch};
 /// use informant::pipeline::{ListCutter, ListPart};
 ///
 /// let body = br#"{"kind":"PodList","items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}],"metadata":{"resourceVersion":"7"}}"#;
-/// let mut cutter = ListCutter::new();
+/// let mut cutter = ListCutter::with_limit(64 << 20);
 /// let mut items = Vec::new();
 /// for chunk in body.chunks(10) {
 ///     cutter.push(Bytes::copy_from_slice(chunk));
@@ -80,14 +77,15 @@ pub struct ListHead {
 }
 
 /// The metadata of a list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
 pub struct ListMetadata {
     /// The version of the list.
+    #[serde(rename = "resourceVersion", deserialize_with = "null_as_default")]
     pub resource_version: ResourceVersion,
     /// The token with which the next page is requested; empty for the last page.
+    #[serde(rename = "continue", deserialize_with = "null_as_default")]
     pub continue_token: String,
-    /// The number of items on the following pages, if the server sent it.
-    pub remaining: Option<u64>,
 }
 
 /// Which byte is expected next.
@@ -112,11 +110,6 @@ enum Place {
 }
 
 impl ListCutter {
-    /// Creates a cutter for items of up to 64 MiB.
-    pub fn new() -> Self {
-        Self::with_limit(DEFAULT_LIMIT)
-    }
-
     /// Creates a cutter for items, and other fields of a list, of up to `limit` bytes each.
     pub fn with_limit(limit: usize) -> Self {
         Self {
@@ -169,18 +162,15 @@ impl ListCutter {
                 let end = value_end.find(self.body.rest());
                 let Some(value) = self.body.cut(end, self.part())? else { return Ok(None) };
                 self.value_end = None;
-                match value {
-                    CutPart::Whole(value) if !self.is_at_item() => self.read_name_or_value(&value)?,
-                    CutPart::Whole(item) => {
-                        self.place = Place::AfterItem;
-                        return Ok(Some(ListPart::Item(item)));
-                    }
-                    CutPart::Outline(outline) => {
-                        self.place = Place::AfterItem;
-                        return Ok(Some(ListPart::ItemOutline(outline)));
-                    }
+                if let (CutPart::Whole(value), false) = (&value, self.is_at_item()) {
+                    self.read_name_or_value(value)?;
+                    continue;
                 }
-                continue;
+                self.place = Place::AfterItem;
+                return Ok(Some(match value {
+                    CutPart::Whole(item) => ListPart::Item(item),
+                    CutPart::Outline(outline) => ListPart::ItemOutline(outline),
+                }));
             }
             self.skip_space();
             let Some(byte) = self.body.rest().first().copied() else { return Ok(None) };
@@ -276,10 +266,7 @@ impl ListCutter {
         match self.field.as_str() {
             "apiVersion" => self.head.api_version = self.json::<Option<_>>("apiVersion", value)?.unwrap_or_default(),
             "kind" => self.head.kind = self.json::<Option<_>>("kind", value)?.unwrap_or_default(),
-            "metadata" => {
-                let metadata = self.json::<Option<RawMetadata>>("metadata", value)?;
-                self.head.metadata = metadata.unwrap_or_default().into();
-            }
+            "metadata" => self.head.metadata = self.json::<Option<_>>("metadata", value)?.unwrap_or_default(),
             "items" => self.json::<()>("items", value)?,
             // An unused field must still be valid JSON.
             name => self.json::<Value>(name, value).map(drop)?,
@@ -291,14 +278,19 @@ impl ListCutter {
     fn note_field(&mut self) -> Result<(), FrameError> {
         let Some(field) = FIELDS.into_iter().find(|known| *known == self.field) else { return Ok(()) };
         if self.seen.contains(&field) {
-            return Err(FrameError::Duplicate { field, offset: self.body.offset() });
+            let offset = self.body.offset();
+            let problem = format!("{field} appears twice, again before byte {offset} of the response");
+            return Err(FrameError::Malformed { problem });
         }
         self.seen.push(field);
         Ok(())
     }
 
     fn json<'a, T: Deserialize<'a>>(&self, field: &str, value: &'a [u8]) -> Result<T, FrameError> {
-        let bad = |source| FrameError::Field { field: field.into(), offset: self.body.offset(), source };
+        let offset = self.body.offset();
+        let bad = |error| FrameError::Malformed {
+            problem: format!("{field}, before byte {offset} of the response, cannot be parsed: {error}"),
+        };
         // serde_json does not check strings that are ignored.
         let text = std::str::from_utf8(value).map_err(serde::de::Error::custom);
         text.and_then(serde_json::from_str).map_err(bad)
@@ -310,35 +302,16 @@ impl ListCutter {
         if self.seen.contains(&"items") || head.kind.ends_with("List") {
             return Ok(head);
         }
-        Err(FrameError::NotAList { kind: head.kind })
+        Err(FrameError::Malformed { problem: format!("the response is a {:?}, not a list", head.kind) })
     }
 
     fn unexpected(&self, byte: u8, expected: &'static str) -> FrameError {
-        FrameError::Unexpected { offset: self.body.offset(), found: char::from(byte), expected }
+        let (offset, found) = (self.body.offset(), char::from(byte));
+        FrameError::Malformed { problem: format!("byte {offset} of the response is {found:?}; expected {expected}") }
     }
 }
 
-impl Default for ListCutter {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct RawMetadata {
-    resource_version: Option<String>,
-    #[serde(rename = "continue")]
-    continue_token: Option<String>,
-    remaining_item_count: Option<u64>,
-}
-
-impl From<RawMetadata> for ListMetadata {
-    fn from(raw: RawMetadata) -> Self {
-        Self {
-            resource_version: ResourceVersion::new(raw.resource_version.unwrap_or_default()),
-            continue_token: raw.continue_token.unwrap_or_default(),
-            remaining: raw.remaining_item_count,
-        }
-    }
+/// Go writes an empty field as null.
+fn null_as_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(field: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(field)?.unwrap_or_default())
 }

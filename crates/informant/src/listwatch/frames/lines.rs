@@ -6,23 +6,20 @@
 
 use bytes::Bytes;
 
-use super::{
-    DEFAULT_LIMIT, FrameError, FramePart, WatchEvent,
-    body_buffer::{BodyBuffer, CutPart},
-};
+use super::{FrameError, FramePart, WatchEvent, body_buffer::BodyBuffer};
 
 /// Cuts a body into lines at each line feed.
 ///
 /// ```
 /// use bytes::Bytes;
-/// use informant::pipeline::{Line, LineCutter};
+/// use informant::pipeline::{CutPart, LineCutter};
 ///
-/// let mut cutter = LineCutter::new();
+/// let mut cutter = LineCutter::with_limit(64 << 20);
 /// cutter.push(Bytes::from_static(b"first\nsec"));
-/// assert_eq!(cutter.next()?, Some(Line::Whole("first".into())));
+/// assert_eq!(cutter.next()?, Some(CutPart::Whole("first".into())));
 /// assert_eq!(cutter.next()?, None);
 /// cutter.push(Bytes::from_static(b"ond\n"));
-/// assert_eq!(cutter.next()?, Some(Line::Whole("second".into())));
+/// assert_eq!(cutter.next()?, Some(CutPart::Whole("second".into())));
 /// cutter.finish()?;
 /// # Ok::<(), informant::pipeline::FrameError>(())
 /// ```
@@ -31,22 +28,17 @@ pub struct LineCutter {
     body: BodyBuffer,
 }
 
-/// A line of a watch.
+/// A line of a watch, or an item of a list, that was cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
-    /// The line, without its line feed. Its content has not been checked.
+pub enum CutPart {
+    /// The line, without its line feed; or the item. Its content has not been checked.
     Whole(Bytes),
-    /// The outline of a watch event that is larger than the limit: the event with its type, and with the apiVersion, kind, name, namespace,
-    /// uid and version of its object.
+    /// The outline of a line or item that is larger than the limit: JSON with the apiVersion, kind, name, namespace, uid and version of the object;
+    /// of a line, the watch event with its type and this object.
     Outline(Bytes),
 }
 
 impl LineCutter {
-    /// Creates a cutter for lines of up to 64 MiB.
-    pub fn new() -> Self {
-        Self::with_limit(DEFAULT_LIMIT)
-    }
-
     /// Creates a cutter for lines of up to `limit` bytes.
     pub fn with_limit(limit: usize) -> Self {
         Self { body: BodyBuffer::with_limit(limit) }
@@ -63,18 +55,17 @@ impl LineCutter {
     ///
     /// If a line is larger than the limit, and is not a watch event.
     #[expect(clippy::should_implement_trait, reason = "more may come after None, and it can fail")]
-    pub fn next(&mut self) -> Result<Option<Line>, FrameError> {
+    pub fn next(&mut self) -> Result<Option<CutPart>, FrameError> {
         loop {
             let end = memchr::memchr(b'\n', self.body.rest());
             let Some(line) = self.body.cut(end, FramePart::Line)? else { return Ok(None) };
             self.body.skip(1);
-            match line {
-                CutPart::Whole(line) if line.iter().all(u8::is_ascii_whitespace) => {}
-                CutPart::Whole(line) => return Ok(Some(Line::Whole(line))),
-                CutPart::Outline(outline) if WatchEvent::read(&outline).is_ok() => {
-                    return Ok(Some(Line::Outline(outline)));
+            match &line {
+                CutPart::Whole(text) if text.iter().all(u8::is_ascii_whitespace) => {}
+                CutPart::Outline(outline) if WatchEvent::read(outline).is_err() => {
+                    return Err(self.body.too_large(FramePart::Line));
                 }
-                CutPart::Outline(_) => return Err(self.body.too_large(FramePart::Line)),
+                CutPart::Whole(_) | CutPart::Outline(_) => return Ok(Some(line)),
             }
         }
     }
@@ -84,16 +75,10 @@ impl LineCutter {
     /// # Errors
     ///
     /// If the body ended in the middle of a line.
-    pub fn finish(self) -> Result<(), FrameError> {
+    pub fn finish(&self) -> Result<(), FrameError> {
         match self.body.is_blank() {
             true => Ok(()),
             false => Err(self.body.truncated(FramePart::Line)),
         }
-    }
-}
-
-impl Default for LineCutter {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -17,7 +17,7 @@ mod lines;
 pub use error::{FrameError, FramePart};
 pub use event::{EventType, WatchEvent};
 pub use items::{ListCutter, ListHead, ListMetadata, ListPart};
-pub use lines::{Line, LineCutter};
+pub use lines::{CutPart, LineCutter};
 
 /// The default limit on the size of an item or a line that is kept: far more than any API server stores.
 pub const DEFAULT_LIMIT: usize = 64 << 20;

@@ -78,24 +78,12 @@ impl Gate {
         self.state.lock().close(id);
     }
 
-    /// Notes that a request succeeded.
-    pub(crate) fn open(&self, now: Instant) {
-        self.open_after(Some(now));
-    }
-
-    /// Notes that the response to a request began. All can retry, but the response may still break, so it does not count as a success.
-    pub(crate) fn open_without_success(&self) {
-        self.open_after(None);
-    }
-
-    fn open_after(&self, success: Option<Instant>) {
+    /// Notes that a request succeeded at the time `success`; `None` if only its response began. Then all can retry, but the response may still
+    /// break, so it does not count as a success.
+    pub(crate) fn open(&self, success: Option<Instant>) {
         if self.state.lock().open(success) {
             self.changed.notify_waiters();
         }
-    }
-
-    pub(crate) fn is_open(&self) -> bool {
-        !self.state.lock().is_closed
     }
 
     /// Returns true if a request has succeeded since the time `since`, and requests of several reflectors have not failed after that.
@@ -200,7 +188,7 @@ mod tests {
         assert_eq!(begun.elapsed(), SECOND);
         assert!(other.as_mut().now_or_never().is_none());
 
-        gate.open(Instant::now());
+        gate.open(Some(Instant::now()));
         other.await;
         assert_eq!(begun.elapsed(), 3 * SECOND, "two seconds after the first one succeeded");
     }
@@ -251,8 +239,8 @@ mod tests {
             }
 
             tokio::time::advance(SECOND).await;
-            gate.open(Instant::now());
-            gate.open(Instant::now());
+            gate.open(Some(Instant::now()));
+            gate.open(Some(Instant::now()));
             first.await;
 
             assert_eq!(begun.elapsed(), seconds * SECOND, "{fails_several}");
@@ -286,7 +274,7 @@ mod tests {
         assert_eq!(begun.elapsed(), 10 * SECOND);
         let mut other = Box::pin(gate.wait(OTHER, patient()));
         assert!(other.as_mut().now_or_never().is_none());
-        gate.open(Instant::now());
+        gate.open(Some(Instant::now()));
         other.await;
         assert_eq!(begun.elapsed(), 20 * SECOND, "although the first one succeeded at once");
     }

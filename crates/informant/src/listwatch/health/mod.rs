@@ -10,7 +10,6 @@ mod storage;
 mod streaming;
 
 use std::{
-    fmt,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -18,11 +17,12 @@ use std::{
     time::Duration,
 };
 
+use derive_where::derive_where;
 use hashbrown::HashMap;
 use kube::core::TypeMeta;
 use parking_lot::Mutex;
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch},
+    sync::{MutexGuard, OwnedSemaphorePermit, Semaphore, watch},
     time::{Instant, timeout},
 };
 
@@ -42,11 +42,18 @@ use super::any_source::DynSource;
 ///
 /// All informers of a [factory](crate::SharedInformerFactory) share one `ServerHealth`. Without a factory, pass the same one to all informers that
 /// share a client.
-#[derive(Clone, Default)]
+#[derive(Clone)]
+#[derive_where(Debug)]
 pub struct ServerHealth {
+    #[derive_where(skip(Debug))]
     shared: Arc<HealthState>,
+    #[derive_where(skip(Debug))]
+    lists: Arc<Semaphore>,
+    /// When the health was created, from which the times of the shared state count, in milliseconds.
+    created: Instant,
 }
 
+#[derive(Default)]
 struct HealthState {
     /// Closed while requests do not reach the server.
     reach: Gate,
@@ -62,11 +69,8 @@ struct HealthState {
     history_changes: watch::Sender<u64>,
     /// When the history last changed.
     last_history_change: Mutex<Option<Instant>>,
-    lists: Arc<Semaphore>,
     /// Permits one audit at a time.
-    audits: Semaphore,
-    /// When the health was created, from which the times below count, in milliseconds.
-    created: Instant,
+    audits: tokio::sync::Mutex<()>,
     /// When a watch of any reflector last received a byte, or the server answered a question.
     last_byte: AtomicU64,
     /// When a reflector last asked for the server's version because no watch received a byte, or a request got no response.
@@ -150,7 +154,7 @@ impl ServerHealth {
 
     /// Returns when a watch of any reflector was opened or received a byte, or the server answered a question.
     pub(crate) fn last_byte(&self) -> Instant {
-        self.shared.created + Duration::from_millis(self.shared.last_byte.load(Ordering::Relaxed))
+        self.created + Duration::from_millis(self.shared.last_byte.load(Ordering::Relaxed))
     }
 
     /// Notes whether the server answered a question.
@@ -183,20 +187,20 @@ impl ServerHealth {
     }
 
     fn millis(&self, now: Instant) -> u64 {
-        now.saturating_duration_since(self.shared.created).as_millis().try_into().unwrap_or(u64::MAX)
+        now.saturating_duration_since(self.created).as_millis().try_into().unwrap_or(u64::MAX)
     }
 
     /// Waits for one of four permits to list on a server that is starting; `None` after five seconds, and at once if the server is not starting.
     pub(crate) async fn list_permit(&self, is_starting: bool) -> Option<OwnedSemaphorePermit> {
         match is_starting {
-            true => timeout(LONGEST_PERMIT_WAIT, Arc::clone(&self.shared.lists).acquire_owned()).await.ok()?.ok(),
+            true => timeout(LONGEST_PERMIT_WAIT, Arc::clone(&self.lists).acquire_owned()).await.ok()?.ok(),
             false => None,
         }
     }
 
     /// Waits until no other informer of the client is audited.
-    pub(crate) async fn audit_permit(&self) -> Option<SemaphorePermit<'_>> {
-        self.shared.audits.acquire().await.ok()
+    pub(crate) async fn audit_permit(&self) -> MutexGuard<'_, ()> {
+        self.shared.audits.lock().await
     }
 
     /// Returns the number of history changes.
@@ -231,34 +235,9 @@ impl ServerHealth {
     }
 }
 
-impl Default for HealthState {
+impl Default for ServerHealth {
     fn default() -> Self {
-        Self {
-            reach: Gate::default(),
-            acceptance: Gate::default(),
-            storages: Mutex::default(),
-            streaming: Mutex::default(),
-            reflectors: AtomicU64::new(0),
-            sources: Mutex::default(),
-            history_changes: watch::Sender::new(0),
-            last_history_change: Mutex::default(),
-            lists: Arc::new(Semaphore::new(AT_ONCE)),
-            audits: Semaphore::new(1),
-            created: Instant::now(),
-            last_byte: AtomicU64::new(0),
-            last_question: AtomicU64::new(0),
-            is_silent: AtomicBool::new(false),
-            last_unanswered: AtomicU64::new(0),
-        }
-    }
-}
-
-impl fmt::Debug for ServerHealth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerHealth")
-            .field("is_reachable", &self.shared.reach.is_open())
-            .field("history_changes", &*self.shared.history_changes.borrow())
-            .finish_non_exhaustive()
+        Self { shared: Arc::default(), lists: Arc::new(Semaphore::new(AT_ONCE)), created: Instant::now() }
     }
 }
 
@@ -281,8 +260,7 @@ mod tests {
     #[test]
     fn one_reflector_asks_for_all_once_in_three_seconds() {
         let health = ServerHealth::new();
-        let asks =
-            [1, 1, 3, 4, 5, 7].map(|second| health.begin_question(health.shared.created + Duration::from_secs(second)));
+        let asks = [1, 1, 3, 4, 5, 7].map(|second| health.begin_question(health.created + Duration::from_secs(second)));
         assert_eq!(asks, [true, false, false, true, false, true]);
     }
 

@@ -116,12 +116,8 @@ impl Storage {
 
     /// Returns the newest version of the storage.
     pub(crate) fn newest(&self, lost_at: Instant, opened_at: Instant) -> Option<ResourceVersion> {
-        let proofs = self.proofs.lock();
-        proofs
-            .newest
-            .as_ref()
-            .filter(|answer| answer.counts_for(lost_at, opened_at))
-            .map(|answer| answer.version.clone())
+        let newest = self.proofs.lock().newest.clone();
+        newest.filter(|answer| answer.counts_for(lost_at, opened_at)).map(|answer| answer.version)
     }
 
     /// Forgets all answers, because the history changed.

@@ -38,13 +38,18 @@ pub(super) async fn check(response: Response<Body>) -> Result<Body, SourceError>
     }
     let encoding = header(&response, CONTENT_ENCODING);
     if !matches!(encoding.as_str(), "" | "identity") {
-        return Err(SourceError::Compressed { encoding });
+        let found = format!(
+            "compressed ({encoding}), which the request did not allow; check for a proxy between client and server"
+        );
+        return Err(SourceError::Unexpected { found });
     }
     let found = header(&response, CONTENT_TYPE);
     let media_type = found.split(';').next().unwrap_or_default().trim();
     if !media_type.is_empty() && !media_type.eq_ignore_ascii_case("application/json") {
         let beginning = quote(&first_bytes(response.into_body(), QUOTED).await);
-        return Err(SourceError::ContentType { found, beginning });
+        let found =
+            format!("{found:?}, not JSON; it begins with {beginning:?}; check for a proxy between client and server");
+        return Err(SourceError::Unexpected { found });
     }
     Ok(response.into_body())
 }

@@ -8,6 +8,7 @@ mod answer;
 
 use std::{any::TypeId, sync::Arc};
 
+use derive_where::derive_where;
 use futures_util::StreamExt;
 use http::{
     HeaderValue, Request,
@@ -26,9 +27,9 @@ use super::{
     Item, ListPiece, ListRequest, ListStream, ListWatch, LookupAnswer, LookupRequest, Served, SourceError, WatchPiece,
     WatchRequest, WatchStream,
     any_source::{AnySource, KubeSelection},
-    frames::{ListCutter, ListPart},
+    frames::{DEFAULT_LIMIT, ListCutter, ListPart},
 };
-use crate::{ResourceVersion, error::RequestError};
+use crate::{ResourceVersion, error::RequestError, object::Erased};
 
 /// The objects of one kind of the Kubernetes API, in one namespace or in all, optionally selected by labels and fields.
 ///
@@ -37,13 +38,15 @@ use crate::{ResourceVersion, error::RequestError};
 /// The client retries failed requests before the reflector does, because `kube::Config` enables retries by default. With
 /// `default_retry = false` the reflector sees each failure at once.
 #[derive(Clone)]
+#[derive_where(Debug)]
 pub struct KubeSource {
+    #[derive_where(skip(Debug))]
     client: Client,
     cluster: Option<Arc<str>>,
-    resource: ApiResource,
+    pub(crate) resource: ApiResource,
     /// Whether objects of the kind are namespaced, if that is known.
     is_namespaced: Option<bool>,
-    is_metadata_only: bool,
+    pub(crate) is_metadata_only: bool,
     namespace: Option<Arc<str>>,
     labels: String,
     fields: String,
@@ -69,10 +72,8 @@ impl KubeSource {
             () if scope == TypeId::of::<kube::core::ClusterResourceScope>() => Some(false),
             () => None,
         };
-        let mut source = Self::dynamic(client, ApiResource::erase::<K>(&()));
-        source.is_namespaced = is_namespaced;
-        source.is_metadata_only = K::metadata_api();
-        source
+        let is_metadata_only = K::metadata_api();
+        Self { is_namespaced, is_metadata_only, ..Self::dynamic(client, ApiResource::erase::<K>(&())) }
     }
 
     /// Creates a source for a kind that is known at run time, for example from discovery.
@@ -110,14 +111,6 @@ impl KubeSource {
     pub fn metadata_only(mut self) -> Self {
         self.is_metadata_only = true;
         self
-    }
-
-    pub(crate) fn resource(&self) -> &ApiResource {
-        &self.resource
-    }
-
-    pub(crate) fn is_metadata_only(&self) -> bool {
-        self.is_metadata_only
     }
 
     /// Selects the objects of this namespace. Default: all namespaces.
@@ -261,7 +254,7 @@ impl<O> ListWatch<O> for KubeSource {
     /// Lists by name, which needs no other permission than `list`.
     async fn look_up(&self, request: LookupRequest) -> Result<Option<LookupAnswer<O>>, SourceError> {
         let mut chunks = self.send(self.lookup_request(&request)?).await?.into_data_stream();
-        let mut cutter = ListCutter::default();
+        let mut cutter = ListCutter::with_limit(DEFAULT_LIMIT);
         let (mut object, mut version) = (None, ResourceVersion::default());
         while let Some(chunk) = chunks.next().await {
             cutter.push(chunk.map_err(answer::failed)?);
@@ -292,17 +285,12 @@ impl<O> ListWatch<O> for KubeSource {
             Ok(_) => Served::No,
             // A 404 may come from a proxy. Only a list of groups without this group proves that the kind is gone.
             Err(error) if error.code() == Some(404) && !self.resource.group.is_empty() => {
-                let is_this = |group: &APIGroup| group.name == self.resource.group;
+                let has_version =
+                    |group: &APIGroup| group.versions.iter().any(|one| one.version == self.resource.version);
+                let is_this = |group: &APIGroup| group.name == self.resource.group && has_version(group);
                 match self.get::<APIGroupList>("/apis").await {
-                    Ok(list) if list.groups.is_empty() => Served::Unknown,
-                    Ok(list) => match list.groups.iter().find(|group| is_this(group)) {
-                        Some(group) => match group.versions.iter().any(|one| one.version == self.resource.version) {
-                            true => Served::Unknown,
-                            false => Served::No,
-                        },
-                        None => Served::No,
-                    },
-                    Err(_) => Served::Unknown,
+                    Ok(list) if !list.groups.is_empty() && !list.groups.iter().any(is_this) => Served::No,
+                    Ok(_) | Err(_) => Served::Unknown,
                 }
             }
             Err(_) => Served::Unknown,
@@ -354,18 +342,8 @@ impl<O> ListWatch<O> for KubeSource {
             labels: self.labels.clone(),
             fields: self.fields.clone(),
         };
-        AnySource::of_server(self, selection)
-    }
-}
-
-impl std::fmt::Debug for KubeSource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KubeSource")
-            .field("resource", &self.resource)
-            .field("namespace", &self.namespace)
-            .field("labels", &self.labels)
-            .field("fields", &self.fields)
-            .finish_non_exhaustive()
+        // It delivers only JSON, so it needs no object type: this is compiled once.
+        AnySource { selection: Some(selection), ..AnySource::new::<Erased, _>(self) }
     }
 }
 

@@ -6,15 +6,13 @@
 
 use std::{marker::PhantomData, sync::Arc, time::Duration};
 
-use kube::core::TypeMeta;
-
 use super::{Reflector, settings::ReflectorSettings};
 use crate::{
     Cached, Key,
     known::KnownObjects,
     listwatch::{
-        Backoff, Destination, ListWatch, ListWatchError, Quarantined, ServerHealth,
-        decoder::{Decode, TransformResult, transform_of},
+        Backoff, Destination, ListWatchError, Quarantined, ServerHealth,
+        decoder::{TransformResult, transform_of},
         destination::ErasedDestination,
     },
     object::{Erased, FieldPath},
@@ -23,7 +21,7 @@ use crate::{
 /// Settings of a [`Reflector`] whose objects are of type `O`.
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct ReflectorBuilder<O> {
-    settings: ReflectorSettings,
+    pub(crate) settings: ReflectorSettings,
     object_type: PhantomData<fn(O) -> O>,
 }
 
@@ -31,10 +29,6 @@ pub struct ReflectorBuilder<O> {
 const FOR_EVER: Duration = Duration::from_secs(366 * 24 * 3600);
 
 impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
-    pub(super) fn new(source: impl ListWatch<O>, decode: Decode, types: Option<TypeMeta>) -> Self {
-        Self::from_any(ReflectorSettings::new(source.erase(), decode, types))
-    }
-
     /// Reuses objects of the consumer's cache: a listed object with the uid and version of the cached object is not decoded again, which makes
     /// relists several times cheaper. Default: every object is decoded.
     ///
@@ -155,17 +149,12 @@ impl<O: Send + Sync + 'static> ReflectorBuilder<O> {
 
     /// Creates a reflector that delivers to `destination`. It makes no request until [`run`](Reflector::run).
     pub fn build(self, destination: impl Destination<O>) -> Reflector {
-        self.settings.build(Box::new(ErasedDestination::new(destination)))
+        self.settings.build(Box::new(ErasedDestination { destination, object_type: PhantomData }))
     }
 
     /// Gives settings an object type.
     pub(crate) fn from_any(settings: ReflectorSettings) -> Self {
         Self { settings, object_type: PhantomData }
-    }
-
-    /// Erases the object type.
-    pub(crate) fn into_any(self) -> ReflectorSettings {
-        self.settings
     }
 }
 

@@ -131,11 +131,11 @@ impl HistoryCheck {
 
     /// Offers the newest event to the other reflectors of the storage, because a watch or list ended.
     pub(super) fn offer_witness(&mut self, anchors: &Anchors) {
-        let newest = anchors.newest().filter(|_| anchors.are_complete()).cloned();
+        let newest = anchors.newest.as_ref().filter(|_| anchors.are_complete()).cloned();
         // While servers may have different histories, one of them may mix them: then its newest events are right, and older ones are not.
-        let first = anchors.first().filter(|_| self.shared.health.is_suspicious(Instant::now()));
+        let first = anchors.first.as_ref().filter(|_| self.shared.health.is_suspicious(Instant::now()));
         let is_newest = |first: &&Anchor| newest.as_ref().is_some_and(|newest| newest.identity == first.identity);
-        let second = first.filter(|first| !is_newest(first)).or(anchors.second()).cloned();
+        let second = first.filter(|first| !is_newest(first)).or(anchors.second.as_ref()).cloned();
         self.witness = newest.map(|newest| {
             Arc::new(Witness {
                 newest,

@@ -94,7 +94,7 @@ impl Intake {
                 if self.decoder.reused() > 0 {
                     return Err(error);
                 }
-                list.for_each_mut(|object| self.decoder.move_to_new_history(object));
+                list.objects.iter_mut().for_each(|object| self.decoder.move_to_new_history(object));
             }
             ListVerdict::Accepted => {}
         }
@@ -108,7 +108,7 @@ impl Intake {
         history.offer_witness(&self.anchors);
         self.resume.note_accepted_list(asked, &version, list.pages > 1);
         self.unclear_events.note_accepted_list();
-        debug!(rv = %version, count = list.len(), "listed");
+        debug!(rv = %version, count = list.objects.len(), "listed");
         let (relist, quarantined) = list.into_relist(history_changed);
         for object in self.quarantine.replace(quarantined, &version) {
             self.reporter.report_quarantined(&object);

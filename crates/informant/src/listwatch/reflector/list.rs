@@ -13,6 +13,7 @@ use tokio::{
 
 use super::{received::ReceivedList, requests::Requests, retry::Retry, status::Activity};
 use crate::{
+    ResourceVersion,
     listwatch::{
         ListPiece, ListRequest, SourceError,
         decoder::{DecodeResult, Decoder},
@@ -21,9 +22,6 @@ use crate::{
     },
     object::DecodeError,
 };
-
-/// Upper bound on pages per list; guards against a server that ignores `limit` and never ends its list.
-const MOST_PAGES: usize = 100_000;
 
 impl Requests {
     /// Requests all pages of a list. The list has the version of the first one.
@@ -48,12 +46,11 @@ impl Requests {
             if !tokens.insert(metadata.continue_token.clone()) {
                 return Err(SourceError::other("the server sent the same continue token twice"));
             }
-            if tokens.len() == MOST_PAGES {
-                return Err(SourceError::other(
-                    "the list has more than 100,000 pages; check that the server supports the `limit` parameter",
-                ));
-            }
-            page = request.next_page(metadata.continue_token);
+            page = ListRequest {
+                version: ResourceVersion::default(),
+                continue_token: Some(metadata.continue_token),
+                ..request.clone()
+            };
         }
     }
 
@@ -77,7 +74,7 @@ impl Requests {
                     has_body = true;
                     cutter.push(chunk);
                     while let Some(part) = cutter.next_unless(|bytes| {
-                        let (decoded, length) = decoder.decode_first(bytes)?;
+                        let (decoded, length) = decoder.decode_first(bytes, |_| true)?;
                         received.push(decoded);
                         Some(length)
                     })? {
@@ -98,7 +95,7 @@ impl Requests {
             decoder.end_group(begun);
             // A source that is always ready must not keep other tasks from running.
             consume_budget().await;
-            let objects = received.len();
+            let objects = received.objects.len();
             reporter.update_silently(|status| status.activity = Activity::Listing { objects });
         }
         if has_body {
@@ -123,8 +120,8 @@ impl Requests {
         if is_of_version && is_of_kind {
             return Ok(metadata);
         }
-        let expected = format!("{}, {list_kind}", expected.api_version);
-        Err(SourceError::WrongList { expected, found: format!("{api_version}, {kind}") })
+        let found = format!("a list of {api_version}, {kind}, not of {}, {list_kind}", expected.api_version);
+        Err(SourceError::Unexpected { found })
     }
 }
 
@@ -134,7 +131,7 @@ fn of_our_kind(decoded: DecodeResult) -> Result<DecodeResult, SourceError> {
         && bad.key.is_none()
         && let DecodeError::WrongType { expected, found, .. } = &*bad.error
     {
-        return Err(SourceError::WrongList { expected: expected.clone(), found: found.clone() });
+        return Err(SourceError::Unexpected { found: format!("a list of {found}, not of {expected}") });
     }
     Ok(decoded)
 }

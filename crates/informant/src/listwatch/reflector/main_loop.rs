@@ -16,12 +16,13 @@ use super::{
     reader::EventReader,
     received::{ReceivedList, ReceivedStream},
     status::Activity,
+    stream::read_streamed_list,
     watch::OpenWatch,
 };
 use crate::{
     ResourceVersion,
     listwatch::{
-        ListWatchError, Operation, Served, SourceError,
+        ListRequest, ListWatchError, Operation, Served, SourceError,
         rules::{
             error_class::{ErrorClass, RetryRule},
             state::{FailureAction, Input, ReflectorState, Request, WatchStats},
@@ -103,7 +104,8 @@ impl Reflector {
 
     /// Receives a streamed list. The watch that continues it stays open.
     async fn stream_list(&mut self, opened: &mut Option<EventReader>) -> Result<Input, Failure> {
-        if !self.streaming.may_try() || !self.shared.source.can_stream_lists() {
+        let may_try = self.streaming.as_ref().is_some_and(|support| support.may_try(Instant::now()));
+        if !may_try || !self.shared.source.can_stream_lists() {
             return Ok(Input::NotSupported);
         }
         let asked = self.intake.resume.streamed_list_version();
@@ -113,7 +115,7 @@ impl Reflector {
         self.retry.note_begun_list();
         let mut received = ReceivedStream::default();
         let (decoder, reporter) = (&mut self.intake.decoder, &*self.shared.reporter);
-        let version = self.streaming.read_list(&mut reader, decoder, &mut received, reporter).await;
+        let version = read_streamed_list(&mut reader, decoder, &mut received, reporter).await;
         drop(permit);
         let since_asked = asked_at.elapsed();
         let stats = WatchStats { has_moved: received.has_events, since_asked, since_opened: since_asked };
@@ -130,15 +132,14 @@ impl Reflector {
     async fn list(&mut self) -> Result<Input, Failure> {
         let request = self.intake.resume.list_request();
         let permit = self.begin_list(Activity::Listing { objects: 0 }).await;
-        let (requests, decoder, retry) = (&mut self.requests, &mut self.intake.decoder, &mut self.retry);
         let mut list = ReceivedList::default();
-        let read = match requests.read_list(&request, decoder, &mut list, retry).await {
+        let read = match self.requests.read_list(&request, &mut self.intake.decoder, &mut list, &mut self.retry).await {
             Err(error) if list.pages > 0 && error.class() == ErrorClass::Expired && self.machine.page_expired() => {
                 // The server no longer has the other pages, but may have the list without pages.
                 self.note_failure(Operation::List, error);
                 list = ReceivedList::default();
-                let (requests, decoder, retry) = (&mut self.requests, &mut self.intake.decoder, &mut self.retry);
-                requests.read_list(&request.unpaged(), decoder, &mut list, retry).await
+                let unpaged = ListRequest { limit: None, ..request.clone() };
+                self.requests.read_list(&unpaged, &mut self.intake.decoder, &mut list, &mut self.retry).await
             }
             read => read,
         };
@@ -220,7 +221,7 @@ impl Reflector {
             FailureAction::Publish => {}
             FailureAction::StopStreaming => {
                 info!("the server does not support streamed lists of this kind; using ordinary lists");
-                self.streaming.support.iter().for_each(|support| support.note_refusal(Instant::now()));
+                self.streaming.iter().for_each(|support| support.note_refusal(Instant::now()));
             }
             FailureAction::DeleteObjects => self.intake.delete_all(),
         }
@@ -237,8 +238,7 @@ impl Reflector {
     fn note_failure(&mut self, operation: Operation, source: SourceError) -> Arc<ListWatchError> {
         let class = source.class();
         // The next connection may be to another server.
-        if let (ErrorClass::Unreachable | ErrorClass::ConnectionLost, Some(support)) = (class, &self.streaming.support)
-        {
+        if let (ErrorClass::Unreachable | ErrorClass::ConnectionLost, Some(support)) = (class, &self.streaming) {
             support.forget_refusal();
         }
         let server_may_be_starting = self.retry.is_server_starting();

@@ -29,14 +29,13 @@ use futures_util::future::select;
 use tracing::Instrument;
 
 use self::{
-    history::HistoryCheck, intake::Intake, report::Reporter, requests::Requests, retry::Retry, stream::Streaming,
-    watch::WatchContext,
+    history::HistoryCheck, intake::Intake, report::Reporter, requests::Requests, retry::Retry, watch::WatchContext,
 };
 use super::{
     ListWatch, ServerHealth,
     any_source::DynSource,
     decoder::{decode_as, decode_nothing},
-    health::Storage,
+    health::{Storage, StreamingSupport},
     rules::state::StateMachine,
 };
 use crate::Object;
@@ -58,7 +57,8 @@ pub struct Reflector {
     intake: Intake,
     history: HistoryCheck,
     retry: Retry,
-    streaming: Streaming,
+    /// Whether the server supports streamed lists; `None` if they are never requested.
+    streaming: Option<StreamingSupport>,
     watches: WatchContext,
 }
 
@@ -82,12 +82,12 @@ impl Reflector {
     /// A [`KubeSource`](super::KubeSource) fits every object type `O`, which is inferred from the destination or given explicitly:
     /// `Reflector::builder::<Pod>(source)`.
     pub fn builder<O: Object>(source: impl ListWatch<O>) -> ReflectorBuilder<O> {
-        ReflectorBuilder::new(source, decode_as::<O>, O::types())
+        ReflectorBuilder::from_any(ReflectorSettings::new(source.erase(), decode_as::<O>, O::types()))
     }
 
     /// Returns a builder for a reflector of a source of [decoded objects](super::Item::new), which can be of any type.
     pub fn of_decoded_objects<O: Send + Sync + 'static>(source: impl ListWatch<O>) -> ReflectorBuilder<O> {
-        ReflectorBuilder::new(source, decode_nothing, None)
+        ReflectorBuilder::from_any(ReflectorSettings::new(source.erase(), decode_nothing, None))
     }
 
     /// Returns a handle to the status and the quarantine, for use while the reflector runs.

@@ -5,7 +5,6 @@
 //! - **Knows nothing of:** versions, and what the reflector does with an event.
 
 use std::{
-    future::poll_fn,
     sync::Arc,
     task::{Context, Poll, ready},
     time::{Duration, SystemTime},
@@ -19,7 +18,7 @@ use tokio::time::Instant;
 use super::super::{
     Quarantined, SourceError, SourceEvent, WatchPiece, WatchRequest, WatchStream,
     decoder::{DecodeResult, Decoder},
-    frames::{EventType, Line, LineCutter, WatchEvent},
+    frames::{CutPart, EventType, LineCutter, WatchEvent},
     quarantine::Damage,
     rules::outage::WatchLife,
 };
@@ -87,16 +86,9 @@ impl EventReader {
     }
 
     /// Waits for the next piece. Returns false if the watch has ended.
-    ///
-    /// Cancel safe.
-    pub(super) async fn wait(&mut self) -> Result<bool, SourceError> {
-        poll_fn(|context| self.poll_wait(context)).await
-    }
-
-    /// As [`wait`](Self::wait), for code that waits for other things as well.
     pub(super) fn poll_wait(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, SourceError>> {
         let Some(piece) = ready!(self.stream.poll_next_unpin(context)) else {
-            let finished = std::mem::take(&mut self.lines).finish();
+            let finished = self.lines.finish();
             return Poll::Ready(finished.map(|()| false).map_err(SourceError::from));
         };
         let piece = piece?;
@@ -125,10 +117,10 @@ impl EventReader {
             None => {
                 let line = match self.lines.next()? {
                     None => return Ok(None),
-                    Some(Line::Outline(outline)) => {
+                    Some(CutPart::Outline(outline)) => {
                         return decode_line(&outline, |object| Err(decoder.refuse_large(object))).map(Some);
                     }
-                    Some(Line::Whole(line)) => line,
+                    Some(CutPart::Whole(line)) => line,
                 };
                 match fast_path(&line, decoder) {
                     Some(decoded) => decoded,
@@ -178,7 +170,7 @@ fn fast_path(line: &[u8], decoder: &mut Decoder) -> Option<(EventType, DecodeRes
     ];
     let rest = line.strip_prefix(br#"{"type":""#)?;
     let (object, event) = types.into_iter().find_map(|(prefix, event)| Some((rest.strip_prefix(prefix)?, event)))?;
-    let (object, _) = decoder.decode_first_before(object, |rest| rest.trim_ascii() == b"}")?;
+    let (object, _) = decoder.decode_first(object, |rest| rest.trim_ascii() == b"}")?;
     Some((event, object))
 }
 

@@ -18,7 +18,7 @@ use crate::{
 /// The received items of a list, in the order of the list.
 #[derive(Default)]
 pub(super) struct ReceivedList {
-    objects: Vec<Cached<Erased>>,
+    pub(super) objects: Vec<Cached<Erased>>,
     quarantined: Entries,
     /// The version of the first page.
     pub(super) version: ResourceVersion,
@@ -57,18 +57,10 @@ impl ReceivedList {
         self.quarantined.first_transient().map(|bad| &bad.error)
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.objects.len()
-    }
-
     pub(super) fn anchors(&self) -> Anchors {
-        let mut anchors = Anchors::of_list(self.version.clone());
+        let mut anchors = Anchors { listed_at: Some(self.version.clone()), ..Anchors::default() };
         self.objects.iter().for_each(|object| anchors.consider(object.identity(), object.digest()));
         anchors
-    }
-
-    pub(super) fn for_each_mut(&mut self, change: impl FnMut(&mut Cached<Erased>)) {
-        self.objects.iter_mut().for_each(change);
     }
 
     /// Converts the items into a relist, and the quarantined objects.
@@ -98,7 +90,7 @@ impl ReceivedStream {
                 }
             }
             // The last state that could be decoded stays, as in the cache.
-            Err(quarantined) => self.quarantined.add(*quarantined),
+            Err(quarantined) => self.quarantined.add(*quarantined).0,
         }
     }
 

@@ -17,7 +17,7 @@ use crate::{
         ListRequest, ListStream, Operation, Served, SourceError, WatchRequest,
         any_source::DynSource,
         source::IDLE_TIMEOUT,
-        witness::{HistoryAnswer, Witness, ask_for_version},
+        witness::{HistoryAnswer, Verdict, Witness, ask_for_version},
     },
     object::Erased,
 };
@@ -96,7 +96,10 @@ impl Requests {
         let question = || async {
             match witness {
                 Some(witness) => witness.ask().await,
-                None => Ok(ask_for_version(&*source).await?.map(HistoryAnswer::unproven)),
+                None => {
+                    let newest = ask_for_version(&*source).await?;
+                    Ok(newest.map(|newest| HistoryAnswer { newest, verdict: Verdict::Unproven }))
+                }
             }
         };
         self.response(Operation::CheckHistory, CHECKED_WITHIN, question).await

@@ -51,27 +51,27 @@ impl Retry {
 
     /// Notes that the server answered a request, successfully or not.
     fn note_answer(&mut self, now: Instant) {
-        self.shared.health.reach().open(now);
+        self.shared.health.reach().open(Some(now));
         self.contact.note_answer(now);
     }
 
     /// Notes that the response to a list began. Others need not wait for its end. It may still break, so nothing changes for this reflector.
     pub(super) fn note_begun_list(&self) {
-        self.shared.health.reach().open_without_success();
-        self.shared.health.acceptance().open_without_success();
+        self.shared.health.reach().open(None);
+        self.shared.health.acceptance().open(None);
     }
 
     /// Notes that the server accepted a request. Returns the time.
     fn note_acceptance(&mut self) -> Instant {
         let now = Instant::now();
         self.note_answer(now);
-        self.shared.health.acceptance().open(now);
+        self.shared.health.acceptance().open(Some(now));
         now
     }
 
     /// Notes that the storage answered.
     pub(super) fn note_storage(&mut self, now: Instant) {
-        self.shared.storage.gate.open(now);
+        self.shared.storage.gate.open(Some(now));
         self.is_storage_failing = false;
     }
 
@@ -125,13 +125,13 @@ impl Retry {
         let retry_after = because.source.retry_after();
         let failing_since = self.shared.reporter.failing_since();
         // A server that could not be reached has not refused anything.
-        let refused_since = failing_since.max(self.contact.first_answer());
+        let refused_since = failing_since.max(self.contact.first_answer);
         let refused_for = refused_since.map_or(Duration::ZERO, |since| now - since);
         let Shared { health, storage, .. } = self.shared.clone();
         let delays = &mut self.delays.delays;
         let delay = match because.retry_rule() {
             RetryRule::Unreachable => {
-                let since = self.contact.unreachable_since().unwrap_or(now);
+                let since = self.contact.unreachable_since.unwrap_or(now);
                 health.reach().close(self.id);
                 let retries_soon = self.contact.may_retry_soon(health.reach().is_open_for_others_since(since));
                 let outage = retries_soon.then_some((now - since, SHORT_OUTAGE));

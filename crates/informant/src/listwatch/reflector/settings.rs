@@ -11,12 +11,12 @@ use tokio::sync::mpsc;
 
 use super::{
     Callback, Reflector, Shared, history::HistoryCheck, intake::Intake, report::Reporter, requests::Requests,
-    retry::Retry, stream::Streaming, watch::WatchContext,
+    retry::Retry, watch::WatchContext,
 };
 use crate::{
     known::KnownObjects,
     listwatch::{
-        Backoff, Delays, Destination, Inventory, ListWatchError, Quarantined, ServerHealth, SourceError,
+        Backoff, Destination, Inventory, ListWatchError, Quarantined, ServerHealth, SourceError,
         any_source::{AnySource, DynSource, KubeSelection},
         decoder::{Decode, Decoder, Transform},
         frames::DEFAULT_LIMIT,
@@ -27,24 +27,25 @@ use crate::{
 
 /// Settings of a reflector whose object type is erased.
 pub(crate) struct ReflectorSettings {
-    pub(super) source: Arc<dyn DynSource>,
-    pub(super) selection: Option<KubeSelection>,
+    pub(crate) source: Arc<dyn DynSource>,
+    /// The objects that the source requests from an API server; `None` for a custom source.
+    pub(crate) selection: Option<KubeSelection>,
     pub(super) decode: Decode,
     /// The apiVersion and kind of the object type; `None` for any.
     pub(super) types: Option<TypeMeta>,
-    pub(super) transform: Option<Transform>,
+    pub(crate) transform: Option<Transform>,
     pub(super) keeps_managed_fields: bool,
     pub(crate) cut: Vec<FieldPath>,
-    pub(super) known: Option<Arc<dyn KnownObjects<Erased>>>,
+    pub(crate) known: Option<Arc<dyn KnownObjects<Erased>>>,
     pub(super) page_size: Option<u32>,
     pub(super) begins_with_newest: bool,
     pub(super) size_limit: usize,
-    pub(super) backoff: Backoff,
+    pub(crate) backoff: Backoff,
     pub(crate) never_streams: bool,
     /// The period of resyncs.
-    pub(super) resync_every: Option<Duration>,
+    pub(crate) resync_every: Option<Duration>,
     /// Receives why everything must be listed again, from the informer's audits.
-    pub(super) findings: Option<mpsc::Receiver<SourceError>>,
+    pub(crate) findings: Option<mpsc::Receiver<SourceError>>,
     pub(crate) health: ServerHealth,
     pub(crate) on_error: Option<Callback<ListWatchError>>,
     pub(crate) on_quarantine: Option<Callback<Quarantined>>,
@@ -74,57 +75,9 @@ impl ReflectorSettings {
         }
     }
 
-    /// Sets what the informer controls: its cache as the known objects, the findings of its audits, and no resync, because the informer replays
-    /// its cache itself.
-    pub(crate) fn for_informer(
-        mut self,
-        known: Arc<dyn KnownObjects<Erased>>,
-        findings: mpsc::Receiver<SourceError>,
-    ) -> Self {
-        self.known = Some(known);
-        self.findings = Some(findings);
-        self.resync_every = None;
-        self
-    }
-
     /// Creates an inventory of the source.
     pub(crate) fn inventory(&self) -> Inventory {
         Inventory::new(Arc::clone(&self.source), self.page_size, self.size_limit)
-    }
-
-    /// Creates delays with the jitter and the seed of the reflector's.
-    pub(crate) fn delays(&self) -> Delays {
-        Delays::new(self.backoff)
-    }
-
-    /// Sets the transform, and returns the previous one, so that the caller drops it without a lock: its destructor is users' code.
-    pub(crate) fn swap_transform(&mut self, transform: Transform) -> Option<Transform> {
-        self.transform.replace(transform)
-    }
-
-    /// Sets the error callback, and returns the previous one, so that the caller drops it without a lock: its destructor is users' code.
-    pub(crate) fn swap_on_error(&mut self, callback: Callback<ListWatchError>) -> Option<Callback<ListWatchError>> {
-        self.on_error.replace(callback)
-    }
-
-    /// Returns the cluster of the source.
-    pub(crate) fn cluster(&self) -> Option<Arc<str>> {
-        self.source.cluster()
-    }
-
-    /// Returns the namespace of the source, if it has only one.
-    pub(crate) fn namespace(&self) -> Option<Arc<str>> {
-        self.source.namespace()
-    }
-
-    /// Returns the objects that the source requests from an API server; `None` for a custom source.
-    pub(crate) fn selection(&self) -> Option<KubeSelection> {
-        self.selection.clone()
-    }
-
-    /// Returns the source's name.
-    pub(crate) fn resource(&self) -> String {
-        self.source.name()
     }
 
     /// Creates a scanner for items of the kind that the source declares.
@@ -150,7 +103,7 @@ impl ReflectorSettings {
         let reporter = Arc::new(Reporter::new(source.name().into(), self.on_error, self.on_quarantine));
         let id = self.health.add_reflector(&source, declared.clone());
         let storage = source.storage().map_or_else(Arc::default, |name| self.health.storage(&name));
-        let support = (!self.never_streams).then(|| self.health.streaming_support(&declared));
+        let streaming = (!self.never_streams).then(|| self.health.streaming_support(&declared));
         let shared = Shared { source, health: self.health, storage, reporter: Arc::clone(&reporter) };
         Reflector {
             machine: StateMachine::new(),
@@ -158,7 +111,7 @@ impl ReflectorSettings {
             intake: Intake::new(decoder, Resume::new(self.page_size, self.begins_with_newest), destination, reporter),
             history: HistoryCheck::new(shared.clone(), history_scanner),
             retry: Retry::new(shared.clone(), id, self.backoff),
-            streaming: Streaming { support },
+            streaming,
             watches: WatchContext::new(self.resync_every, self.findings),
             shared,
         }

@@ -4,13 +4,13 @@
 //! - **Out:** copies of the status, and a way to wait for changes.
 //! - **Knows nothing of:** why the status changes.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use serde::Serialize;
 use tokio::{sync::watch, time::Instant};
 
 use super::super::{ListWatchError, Operation, Quarantined, json, quarantine::Quarantine};
-use crate::{Key, ResourceVersion};
+use crate::ResourceVersion;
 
 /// The status of a reflector: its activity, its last failure, and counters.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -120,10 +120,10 @@ impl Activity {
 }
 
 /// Reads the status and the quarantine of a [`Reflector`](super::Reflector), also while it runs in another task. Cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ReflectorHandle {
     pub(super) status: watch::Receiver<ReflectorStatus>,
-    pub(super) quarantine: Quarantine,
+    pub(crate) quarantine: Quarantine,
 }
 
 impl ReflectorHandle {
@@ -146,30 +146,9 @@ impl ReflectorHandle {
         read(&self.status.borrow())
     }
 
-    /// Returns the number of quarantined objects.
-    pub fn quarantined_count(&self) -> usize {
-        self.quarantine.len()
-    }
-
-    /// Returns the quarantined object of this key, if there is one.
-    pub fn quarantined_object(&self, key: &Key) -> Option<Quarantined> {
-        self.quarantine.get(key)
-    }
-
-    /// Returns the version at which an object last left the quarantine.
-    pub(crate) fn released_version(&self) -> Option<ResourceVersion> {
-        self.quarantine.released_version()
-    }
-
     /// Returns the quarantined objects: they exist on the server, but could not be decoded or transformed. The cache has an older state of them, or
     /// none.
     pub fn quarantined(&self) -> Vec<Quarantined> {
         self.quarantine.list()
-    }
-}
-
-impl fmt::Debug for ReflectorHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReflectorHandle").field("status", &self.status()).finish_non_exhaustive()
     }
 }

@@ -121,7 +121,7 @@ impl<'a> OpenWatch<'a> {
             delays: &mut retry.delays,
             progress: WatchProgress { is_unordered, has_moved: false, events: 0 },
             unapplied: 0,
-            silence: Silence::new(reader.last_byte_at, context.watchdog.longest_pause()),
+            silence: Silence::new(reader.last_byte_at, context.watchdog.longest),
             question: None,
             is_unanswered: false,
             history_change: Box::pin(history.next_change()),
@@ -173,14 +173,17 @@ impl<'a> OpenWatch<'a> {
             }
             consume_budget().await;
             self.wait_for_destination().await;
-            let step = match self.wake().await? {
+            let mut step = SilenceStep::Nothing;
+            match self.wake().await? {
                 Wake::Ended => return Ok(()),
                 Wake::Received => self.note_byte(),
-                Wake::Answer(answer) => self.note_answer(answer)?,
-                Wake::HistoryChanged => self.schedule_relist(),
+                Wake::Answer(answer) => step = self.note_answer(answer)?,
+                Wake::HistoryChanged => {
+                    self.relist_at = Some(Instant::now() + self.delays.delays.between(Duration::ZERO, RELIST_SPREAD));
+                }
                 Wake::Finding(finding) => self.accept_finding(finding)?,
-                Wake::Time => self.examine_silence(),
-            };
+                Wake::Time => step = self.examine_silence(),
+            }
             self.perform(step)?;
             self.check_deadlines()?;
         }
@@ -272,11 +275,10 @@ impl<'a> OpenWatch<'a> {
         self.context.watchdog.idle_timeout(self.reader.timeout)
     }
 
-    fn note_byte(&mut self) -> SilenceStep {
+    fn note_byte(&mut self) {
         self.silence.reset(self.reader.last_byte_at);
         self.shared.health.note_byte(self.reader.last_byte_at);
         (self.question, self.is_unanswered) = (None, false);
-        SilenceStep::Nothing
     }
 
     /// Compares the source's answer with the version that the watch has reached.
@@ -292,7 +294,7 @@ impl<'a> OpenWatch<'a> {
                 Ordering::Equal | Ordering::Greater if newest == self.intake.resume.reached() => VersionAnswer::Same,
                 Ordering::Equal | Ordering::Greater => VersionAnswer::Newer,
             },
-            Err(error) if error.class().may_succeed_later() => {
+            Err(error) if error.class() == ErrorClass::Overloaded || error.class().is_outage() => {
                 self.is_unanswered |= error.class().is_outage();
                 VersionAnswer::Nothing
             }
@@ -302,17 +304,12 @@ impl<'a> OpenWatch<'a> {
         Ok(self.silence.answer(Instant::now(), answer))
     }
 
-    fn schedule_relist(&mut self) -> SilenceStep {
-        self.relist_at = Some(Instant::now() + self.delays.delays.between(Duration::ZERO, RELIST_SPREAD));
-        SilenceStep::Nothing
-    }
-
     /// Ends the watch because of a finding of an audit, unless the reflector has found the same history change meanwhile, and listed the new history.
-    fn accept_finding(&mut self, finding: SourceError) -> Result<SilenceStep, SourceError> {
+    fn accept_finding(&mut self, finding: SourceError) -> Result<(), SourceError> {
         if let SourceError::HistoryChanged { reached } = &finding {
             return match covers(&self.intake.resume.reached(), reached) {
                 true => Err(self.history.note_history_change(self.intake)),
-                false => Ok(SilenceStep::Nothing),
+                false => Ok(()),
             };
         }
         self.intake.resume.distrust_cache();

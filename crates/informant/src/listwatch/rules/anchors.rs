@@ -27,33 +27,16 @@ pub(crate) struct Anchor {
 /// server may write the same object at the same version again.
 #[derive(Debug, Default)]
 pub(crate) struct Anchors {
-    newest: Option<Anchor>,
+    pub(crate) newest: Option<Anchor>,
     /// The newest write of another object.
-    second: Option<Anchor>,
+    pub(crate) second: Option<Anchor>,
     /// The first write after the list. If one server mixes a lost history with the new one, another server has the newest events, but not this one.
-    first: Option<Anchor>,
+    pub(crate) first: Option<Anchor>,
     /// The version of the list, if the anchors are items of a list; `None` once an event was observed.
-    listed_at: Option<ResourceVersion>,
+    pub(crate) listed_at: Option<ResourceVersion>,
 }
 
 impl Anchors {
-    pub(crate) fn newest(&self) -> Option<&Anchor> {
-        self.newest.as_ref()
-    }
-
-    pub(crate) fn second(&self) -> Option<&Anchor> {
-        self.second.as_ref()
-    }
-
-    pub(crate) fn first(&self) -> Option<&Anchor> {
-        self.first.as_ref()
-    }
-
-    /// Creates anchors for a list of this version, without items.
-    pub(crate) fn of_list(version: ResourceVersion) -> Self {
-        Self { listed_at: Some(version), ..Self::default() }
-    }
-
     /// Returns true if a server that has the newest anchor has everything that was received. A list shows no deletes, so deletes between its
     /// newest item and its version cannot be proven.
     pub(crate) fn are_complete(&self) -> bool {
@@ -138,7 +121,7 @@ mod tests {
             let sign = if anchor.is_deleted { "-" } else { "" };
             format!("{sign}{}@{}", anchor.identity.key, anchor.identity.version)
         };
-        (anchors.newest().map(show), anchors.second().map(show))
+        (anchors.newest.as_ref().map(show), anchors.second.as_ref().map(show))
     }
 
     fn expected(newest: &str, second: &str) -> (Option<String>, Option<String>) {
@@ -164,7 +147,7 @@ mod tests {
             observe(&mut anchors, name, version, is_deleted);
             assert_eq!(shown(&anchors), expected(newest, second), "{name}@{version}");
         }
-        assert_eq!(anchors.first().unwrap().identity, identity("a", "1"));
+        assert_eq!(anchors.first.as_ref().unwrap().identity, identity("a", "1"));
     }
 
     #[test]
@@ -180,7 +163,7 @@ mod tests {
     fn an_anchor_is_recognised_by_uid_version_and_content() {
         let mut anchors = Anchors::default();
         anchors.observe(identity("a", "1"), 7, false);
-        let anchor = anchors.newest().unwrap();
+        let anchor = anchors.newest.as_ref().unwrap();
         let table = [
             ("a", "1", 7, (true, true)),
             ("a", "1", 0, (true, true)),
@@ -198,14 +181,14 @@ mod tests {
 
     #[test]
     fn anchors_of_a_list_are_complete_only_if_the_newest_item_has_the_version_of_the_list() {
-        let mut anchors = Anchors::of_list("20".into());
+        let mut anchors = Anchors { listed_at: Some("20".into()), ..Anchors::default() };
         assert!(!anchors.are_complete(), "an empty list");
         anchors.consider(&identity("a", "9"), 0);
         assert!(!anchors.are_complete(), "something may have been deleted at 15");
         anchors.consider(&identity("b", "20"), 0);
         assert!(anchors.are_complete());
 
-        let mut anchors = Anchors::of_list("20".into());
+        let mut anchors = Anchors { listed_at: Some("20".into()), ..Anchors::default() };
         assert_eq!(anchors.content(), Some(&"20".into()));
         observe(&mut anchors, "c", "25", true);
         assert!(anchors.are_complete(), "an event is newer than the list");

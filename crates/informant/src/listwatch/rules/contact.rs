@@ -12,9 +12,9 @@ use tokio::time::Instant;
 #[derive(Debug, Default)]
 pub(crate) struct Contact {
     /// Since when no request has reached the server.
-    unreachable_since: Option<Instant>,
+    pub(crate) unreachable_since: Option<Instant>,
     /// When the server answered first after it could not be reached.
-    first_answer: Option<Instant>,
+    pub(crate) first_answer: Option<Instant>,
     /// How many requests in a row did not reach the server although the server answered requests of other reflectors.
     lone_failures: u32,
 }
@@ -37,16 +37,6 @@ impl Contact {
     /// Notes that a request did not reach the server.
     pub(crate) fn note_unreachable(&mut self, now: Instant) {
         self.unreachable_since.get_or_insert(now);
-    }
-
-    /// Returns since when no request has reached the server.
-    pub(crate) fn unreachable_since(&self) -> Option<Instant> {
-        self.unreachable_since
-    }
-
-    /// Returns when the server answered first after it could not be reached.
-    pub(crate) fn first_answer(&self) -> Option<Instant> {
-        self.first_answer
     }
 
     /// Returns true if the next attempt is made soon. If the server answers other reflectors, the cause is not an outage, so only the first attempts
@@ -77,7 +67,7 @@ mod tests {
 
         contact.note_unreachable(begun);
         contact.note_unreachable(begun + 50 * SECOND);
-        assert_eq!((contact.is_server_starting(begun + 99 * SECOND), contact.unreachable_since()), (true, Some(begun)));
+        assert_eq!((contact.is_server_starting(begun + 99 * SECOND), contact.unreachable_since), (true, Some(begun)));
 
         contact.note_answer(begun + 100 * SECOND);
         contact.note_answer(begun + 120 * SECOND);

@@ -8,9 +8,9 @@ use tokio::time::Instant;
 #[derive(Debug, Default)]
 pub(crate) struct DecodingPace {
     /// The number of objects in the current group.
-    objects: usize,
+    pub(crate) objects: usize,
     /// The time that the transform took in the current group. `None` if it is not measured: it is after a group that was slow.
-    in_transform: Option<Duration>,
+    pub(crate) in_transform: Option<Duration>,
     reported: Option<Instant>,
 }
 
@@ -26,18 +26,6 @@ const SLOW: Duration = Duration::from_millis(100);
 const REPORT_AGAIN: Duration = Duration::from_secs(60);
 
 impl DecodingPace {
-    pub(crate) fn note_object(&mut self) {
-        self.objects += 1;
-    }
-
-    pub(crate) fn objects(&self) -> usize {
-        self.objects
-    }
-
-    pub(crate) fn measures_transform(&self) -> bool {
-        self.in_transform.is_some()
-    }
-
     pub(crate) fn note_transform(&mut self, took: Duration) {
         if let Some(in_transform) = &mut self.in_transform {
             *in_transform += took;
@@ -73,7 +61,7 @@ mod tests {
     fn reports(has_transform: bool, groups: &[(usize, u64, u64)]) -> Vec<Option<SlowStep>> {
         let (mut pace, mut now) = (DecodingPace::default(), Instant::now());
         let end_group = |(objects, took, in_transform): &(usize, u64, u64)| {
-            (0..*objects).for_each(|_| pace.note_object());
+            (0..*objects).for_each(|_| pace.objects += 1);
             pace.note_transform(milliseconds(*in_transform));
             now += Duration::from_secs(1);
             pace.end_group(milliseconds(*took), has_transform, now)

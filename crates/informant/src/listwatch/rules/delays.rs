@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use tokio::time::Instant;
 
 /// The delays after failures: each is twice the previous delay, up to a cap. A random jitter of up to the same length is added, so that clients do not
@@ -27,7 +26,8 @@ pub struct Backoff {
 #[derive(Debug)]
 pub(crate) struct Delays {
     backoff: Backoff,
-    next: ExponentialBackoff,
+    /// The next delay, without jitter.
+    next: Duration,
     /// Since when no request has failed.
     healthy_since: Option<Instant>,
     random: fastrand::Rng,
@@ -71,32 +71,17 @@ impl Backoff {
         self.seed = Some(seed);
         self
     }
-
-    fn delays(&self) -> ExponentialBackoff {
-        let mut builder = ExponentialBuilder::new()
-            .with_min_delay(self.first)
-            .with_max_delay(self.cap)
-            .with_factor(2.0)
-            .without_max_times();
-        if self.is_random {
-            builder = builder.with_jitter();
-        }
-        if let Some(seed) = self.seed {
-            builder = builder.with_jitter_seed(seed);
-        }
-        builder.build()
-    }
 }
 
 impl Delays {
     pub(crate) fn new(backoff: Backoff) -> Self {
         let random = backoff.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
-        Self { backoff, next: backoff.delays(), healthy_since: None, random }
+        Self { backoff, next: backoff.first, healthy_since: None, random }
     }
 
     /// Starts again from the first delay, after a watch that delivered an event or was open for 10 s.
     pub(crate) fn restart(&mut self) {
-        self.next = self.backoff.delays();
+        self.next = self.backoff.first;
     }
 
     /// Returns a random time between `shortest` and `longest`; without jitter, their mean.
@@ -127,10 +112,12 @@ impl Delays {
     pub(crate) fn after_failure(&mut self, now: Instant, retry_after: Option<Duration>) -> Duration {
         // The healthy time is counted from the first success after the last failure, not from the last restart: delays do not become short within an outage.
         if self.healthy_since.take().is_some_and(|since| now - since >= HEALTHY_AFTER) {
-            self.next = self.backoff.delays();
+            self.next = self.backoff.first;
         }
-        let delay = self.next.next().unwrap_or(self.backoff.cap);
-        delay.max(obeyed(retry_after))
+        let delay = self.next;
+        self.next = (2 * delay).min(self.backoff.cap);
+        let jitter = if self.backoff.is_random { delay.mul_f64(self.random.f64()) } else { Duration::ZERO };
+        (delay + jitter).max(obeyed(retry_after))
     }
 }
 

@@ -4,7 +4,10 @@
 //! - **Out:** its [`ErrorClass`], whether it may pass by itself, and advice for the user.
 //! - **Knows nothing of:** what the reflector does about it.
 
-use kube::core::{Status, response::reason};
+use kube::core::{
+    Status,
+    response::{StatusCause, reason},
+};
 
 use crate::{
     error::causes,
@@ -62,11 +65,6 @@ const TOO_LARGE_CAUSE: &str = "ResourceVersionTooLarge";
 const TOO_LARGE_PHRASE: &str = "Too large resource version";
 
 impl ErrorClass {
-    /// Returns true if the same request may succeed a little later.
-    pub(crate) fn may_succeed_later(self) -> bool {
-        self == Self::Overloaded || self.is_outage()
-    }
-
     /// Returns true if the server is down or fails (5xx): when it works again, it may have been restored from a backup.
     pub(crate) fn is_outage(self) -> bool {
         matches!(self, Self::Unreachable | Self::ConnectionLost | Self::ServerError)
@@ -80,37 +78,21 @@ impl ListWatchError {
     /// Returns false if the server refuses the request (such as 401, 403, 404, 422), cannot be reached at all, or sends responses that are not
     /// valid. An informer that [fails fast](crate::InformerBuilder::fail_fast) returns such errors from `synced()`.
     pub fn is_transient(&self) -> bool {
-        match &self.source {
-            SourceError::Status { .. } => {
-                let class = self.source.class();
-                let is_version_error = matches!(class, ErrorClass::Expired | ErrorClass::TooLarge);
-                is_version_error || class.may_succeed_later() || self.may_be_startup_error()
+        match self.source.class() {
+            ErrorClass::Expired
+            | ErrorClass::TooLarge
+            | ErrorClass::OlderVersion
+            | ErrorClass::HistoryChanged
+            | ErrorClass::Overloaded
+            | ErrorClass::ServerError => true,
+            ErrorClass::Unreachable => false,
+            ErrorClass::ConnectionLost => !self.is_credentials_error(),
+            ErrorClass::InvalidResponse => matches!(self.source, SourceError::Damaged { .. }),
+            ErrorClass::Unsupported => matches!(self.source, SourceError::Endless { .. }),
+            ErrorClass::NotFound | ErrorClass::Other => {
+                use SourceError::{Other, Redirected, Status};
+                self.may_be_startup_error() || !matches!(self.source, Status { .. } | Redirected { .. } | Other { .. })
             }
-            // The client could not get its credentials.
-            SourceError::Connection { .. } if self.is_credentials_error() => false,
-            SourceError::Connection { .. }
-            | SourceError::Silent { .. }
-            | SourceError::Body(FrameError::Truncated { .. })
-            | SourceError::Damaged { .. }
-            | SourceError::UnknownEvent { .. }
-            | SourceError::UnreadableError
-            | SourceError::ShortWatch { .. }
-            | SourceError::Ended
-            | SourceError::Endless { .. }
-            | SourceError::EndedEarly
-            | SourceError::OlderVersion { .. }
-            | SourceError::HistoryUnproven { .. }
-            | SourceError::HistoryChanged { .. }
-            | SourceError::CacheDiffers { .. } => true,
-            SourceError::Refused { .. }
-            | SourceError::Unreachable { .. }
-            | SourceError::Redirected { .. }
-            | SourceError::ContentType { .. }
-            | SourceError::Compressed { .. }
-            | SourceError::Body(_)
-            | SourceError::WrongList { .. }
-            | SourceError::NoVersion
-            | SourceError::Other { .. } => false,
         }
     }
 
@@ -154,8 +136,9 @@ impl ListWatchError {
             _ if self.may_be_startup_error() => {
                 Some("the server could not be reached a moment ago and may still be starting; wait for it")
             }
-            (_, Some(401)) => Some("are the client's credentials valid?"),
-            (_, None) if self.is_credentials_error() => Some("are the client's credentials valid?"),
+            (_, code) if code == Some(401) || self.is_credentials_error() => {
+                Some("are the client's credentials valid?")
+            }
             (_, Some(403)) => Some(match self.operation {
                 Operation::List | Operation::CheckHistory => "grant the client's user `list` and `watch` on it",
                 Operation::StreamList | Operation::OpenWatch | Operation::Watch => {
@@ -200,12 +183,9 @@ impl SourceError {
             }
             // A new watch would deliver the same object.
             Self::Damaged { source } if matches!(**source, DecodeError::TooLarge { .. }) => ErrorClass::Other,
-            Self::Body(_)
-            | Self::ContentType { .. }
-            | Self::Compressed { .. }
-            | Self::WrongList { .. }
-            | Self::NoVersion
-            | Self::Damaged { .. } => ErrorClass::InvalidResponse,
+            Self::Body(_) | Self::Unexpected { .. } | Self::NoVersion | Self::Damaged { .. } => {
+                ErrorClass::InvalidResponse
+            }
             Self::Endless { .. } => ErrorClass::Unsupported,
             Self::OlderVersion { .. } => ErrorClass::OlderVersion,
             Self::HistoryChanged { .. } => ErrorClass::HistoryChanged,
@@ -233,13 +213,7 @@ fn class_of(status: &Status) -> ErrorClass {
     }
     match status.code {
         410 if !reason::is_known(&status.reason) || status.reason.is_empty() => ErrorClass::Expired,
-        _ if status
-            .details
-            .as_ref()
-            .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == TOO_LARGE_CAUSE)) =>
-        {
-            ErrorClass::TooLarge
-        }
+        _ if causes_of(status).any(|cause| cause.reason == TOO_LARGE_CAUSE) => ErrorClass::TooLarge,
         504 if is_too_large(status) => ErrorClass::TooLarge,
         429 => ErrorClass::Overloaded,
         404 => ErrorClass::NotFound,
@@ -249,16 +223,19 @@ fn class_of(status: &Status) -> ErrorClass {
     }
 }
 
+fn causes_of(status: &Status) -> impl Iterator<Item = &StatusCause> {
+    status.details.iter().flat_map(|details| &details.causes)
+}
+
 /// Returns true if a timeout status means that the requested version is too large.
 fn is_too_large(status: &Status) -> bool {
-    let mut causes = status.details.iter().flat_map(|details| &details.causes);
-    causes.any(|cause| cause.reason == TOO_LARGE_CAUSE || cause.message.contains(TOO_LARGE_PHRASE))
+    causes_of(status).any(|cause| cause.reason == TOO_LARGE_CAUSE || cause.message.contains(TOO_LARGE_PHRASE))
         || status.message.contains(TOO_LARGE_PHRASE)
 }
 
 #[cfg(test)]
 mod tests {
-    use kube::core::response::{StatusCause, StatusDetails};
+    use kube::core::response::StatusDetails;
 
     use super::*;
 
@@ -296,7 +273,7 @@ mod tests {
             (SourceError::Refused { source: broken() }, false),
             (SourceError::Unreachable { source: broken() }, false),
             (SourceError::Redirected { code: 302, location: "elsewhere".into() }, false),
-            (SourceError::ContentType { found: "text/html".into(), beginning: String::new() }, false),
+            (SourceError::Unexpected { found: "a page".into() }, false),
             (SourceError::Other { source: broken() }, false),
             (SourceError::Connection { source: broken() }, true),
             (SourceError::EndedEarly, true),

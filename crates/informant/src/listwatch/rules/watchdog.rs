@@ -7,8 +7,8 @@ use tokio::time::Instant;
 /// Measures the pauses between bookmarks, from which the idle timeout follows.
 #[derive(Debug, Default)]
 pub(crate) struct Watchdog {
-    /// The longest time between two bookmarks of one watch.
-    longest: Option<Duration>,
+    /// The longest time between two bookmarks of one watch; `None` before the second bookmark.
+    pub(crate) longest: Option<Duration>,
     /// When the last bookmark of the current watch arrived.
     last: Option<Instant>,
 }
@@ -30,11 +30,6 @@ impl Watchdog {
         if let Some(last) = self.last.replace(now) {
             self.longest = self.longest.max(Some(now - last));
         }
-    }
-
-    /// Returns the longest pause between two bookmarks of one watch; `None` before the second bookmark.
-    pub(crate) fn longest_pause(&self) -> Option<Duration> {
-        self.longest
     }
 
     /// Returns how long a watch with this requested timeout may be silent.

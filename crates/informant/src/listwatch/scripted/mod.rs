@@ -14,28 +14,19 @@ mod answers;
 mod live;
 mod timeline;
 
-use std::{
-    collections::VecDeque,
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
 
 use derive_where::derive_where;
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, stream, stream::BoxStream};
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
+use self::{answers::Step, timeline::Timeline};
 pub use self::{
-    answers::{ScriptedList, ScriptedWatch},
-    live::{LiveObject, SourceHandle},
+    answers::{ScriptedAnswer, ScriptedList, ScriptedWatch},
+    live::SourceHandle,
 };
-
-use self::{answers::Step, live::Live};
-use super::{ListPiece, ListRequest, ListStream, ListWatch, Served, SourceError, WatchRequest, WatchStream};
+use super::{ListRequest, ListStream, ListWatch, Served, SourceError, WatchRequest, WatchStream};
 
 /// A source for tests of code that uses an informer or a reflector. Cheap to clone; all clones are the same source.
 ///
@@ -115,7 +106,7 @@ use super::{ListPiece, ListRequest, ListStream, ListWatch, Served, SourceError, 
 /// assert_eq!(findings.recv().await.unwrap(), "shop/hours is open 10-18");
 ///
 /// // The watch fails, and an object is deleted before the informer lists again.
-/// handle.fail_watch(SourceError::expired());
+/// handle.fail_watch(SourceError::expired);
 /// handle.deleted("shop/prices");
 /// assert_eq!(findings.recv().await.unwrap(), "shop/prices was deleted during an outage");
 ///
@@ -150,21 +141,24 @@ use super::{ListPiece, ListRequest, ListStream, ListWatch, Served, SourceError, 
 /// running.abort();
 /// # }
 /// ```
-#[derive_where(Clone)]
+#[derive_where(Clone, Debug, Default)]
 pub struct ScriptedSource<O> {
+    #[derive_where(skip(Debug))]
     shared: Arc<ScriptState<O>>,
 }
 
+#[derive_where(Default)]
 struct ScriptState<O> {
     script: Mutex<Script<O>>,
     /// Notified after each request and each new answer.
     asked: Notify,
-    /// How many watches are open.
-    open: AtomicUsize,
+    /// Each open watch holds a clone.
+    open: Arc<()>,
     /// Answers the requests that have no scripted answer.
-    live: Option<Arc<Live<O>>>,
+    live: Option<Arc<Mutex<Timeline>>>,
 }
 
+#[derive_where(Default)]
 struct Script<O> {
     lists: VecDeque<ScriptedList<O>>,
     watches: VecDeque<ScriptedWatch<O>>,
@@ -174,35 +168,21 @@ struct Script<O> {
     requests: Vec<(Instant, String)>,
 }
 
-impl<O: Send + Sync + 'static> ScriptedSource<O> {
+impl<O> ScriptedSource<O> {
     /// Creates an empty source, and the handle that controls it. See [above](Self#testing-a-handler) for an example.
     ///
     /// Scripted answers ([`on_list`](Self::on_list), [`on_watch`](Self::on_watch)) take precedence: the source answers a request from its
     /// objects if no scripted answer is left.
     pub fn live() -> (Self, SourceHandle<O>) {
-        let live = Arc::new(Live::new());
-        let source = Self::with(Some(Arc::clone(&live)));
-        (source.clone(), SourceHandle::new(source, live))
+        let timeline = Arc::new(Mutex::new(Timeline::new()));
+        let shared = ScriptState { live: Some(Arc::clone(&timeline)), ..ScriptState::default() };
+        let source = Self { shared: Arc::new(shared) };
+        (source.clone(), SourceHandle { source, timeline })
     }
-}
 
-impl<O> ScriptedSource<O> {
     /// Creates a source without answers.
     pub fn new() -> Self {
-        Self::with(None)
-    }
-
-    fn with(live: Option<Arc<Live<O>>>) -> Self {
-        let script = Script {
-            lists: VecDeque::new(),
-            watches: VecDeque::new(),
-            streams: VecDeque::new(),
-            streams_lists: false,
-            served: Served::Unknown,
-            requests: Vec::new(),
-        };
-        let shared = ScriptState { script: Mutex::new(script), asked: Notify::new(), open: AtomicUsize::new(0), live };
-        Self { shared: Arc::new(shared) }
+        Self::default()
     }
 
     /// Appends an answer to the queue of answers for lists.
@@ -249,11 +229,11 @@ impl<O> ScriptedSource<O> {
 
     /// Returns how many watches are open, including streamed lists.
     pub fn open_watches(&self) -> usize {
-        self.shared.open.load(Ordering::SeqCst)
+        Arc::strong_count(&self.shared.open) - 1
     }
 
     /// Takes an answer of the script; a source that is not live waits for one.
-    async fn scripted<R>(&self, mut take: impl FnMut(&mut Script<O>) -> Option<R>) -> Result<R, &Arc<Live<O>>> {
+    async fn scripted<R>(&self, mut take: impl FnMut(&mut Script<O>) -> Option<R>) -> Result<R, &Mutex<Timeline>> {
         match &self.shared.live {
             None => Ok(self.wait_for(take).await),
             Some(live) => take(&mut self.shared.script.lock()).ok_or(live),
@@ -283,12 +263,8 @@ impl<O: Send + Sync + 'static> ListWatch<O> for ScriptedSource<O> {
     async fn list(&self, request: ListRequest) -> Result<ListStream<O>, SourceError> {
         self.record(&request);
         match self.scripted(|script| script.lists.pop_front()).await {
-            Err(live) => Ok(live.list()),
-            Ok(ScriptedList { delay, answer, end }) => {
-                wait(delay).await;
-                let pieces = answer?.into_iter().chain([Ok(ListPiece::End(end))]);
-                Ok(stream::iter(pieces.collect::<Vec<_>>()).boxed())
-            }
+            Err(live) => Ok(live.lock().list()),
+            Ok(answer) => answer.give().await,
         }
     }
 
@@ -299,16 +275,10 @@ impl<O: Send + Sync + 'static> ListWatch<O> for ScriptedSource<O> {
             false => script.watches.pop_front(),
         };
         let pieces = match self.scripted(answers).await {
-            Err(live) => live.watch(&request)?,
-            Ok(ScriptedWatch { delay, refusal, steps }) => {
-                wait(delay).await;
-                match refusal {
-                    Some(error) => return Err(error),
-                    None => run_steps(steps),
-                }
-            }
+            Err(live) => live.lock().watch(&request)?,
+            Ok(answer) => answer.give().await?,
         };
-        let open = Open::new(Arc::clone(&self.shared));
+        let open = Arc::clone(&self.shared.open);
         Ok(stream::unfold((pieces, open), |(mut pieces, open)| async move {
             pieces.next().await.map(|piece| (piece, (pieces, open)))
         })
@@ -325,55 +295,32 @@ impl<O: Send + Sync + 'static> ListWatch<O> for ScriptedSource<O> {
     }
 }
 
-/// Delivers the steps of a scripted watch.
-fn run_steps<O: Send + Sync + 'static>(steps: VecDeque<Step<O>>) -> WatchStream<O> {
-    stream::unfold(steps, |mut steps| async move {
-        loop {
-            let piece = match steps.pop_front()? {
-                Step::Piece(piece) => Ok(piece),
-                Step::Fail(error) => Err(error),
-                Step::Wait(time) => {
-                    wait(time).await;
-                    continue;
-                }
-                Step::Forever => std::future::pending().await,
-            };
-            return Some((piece, steps));
-        }
-    })
-    .boxed()
-}
-
-/// Counts a watch as open until it is dropped.
-struct Open<O>(Arc<ScriptState<O>>);
-
-impl<O> Open<O> {
-    fn new(shared: Arc<ScriptState<O>>) -> Self {
-        shared.open.fetch_add(1, Ordering::SeqCst);
-        Self(shared)
-    }
-}
-
-impl<O> Drop for Open<O> {
-    fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::SeqCst);
+impl<P: Send + 'static> ScriptedAnswer<P> {
+    /// Waits, and returns the pieces of the answer, or the error that refuses the request.
+    async fn give(self) -> Result<BoxStream<'static, Result<P, SourceError>>, SourceError> {
+        let Self { delay, refusal, mut steps, end } = self;
+        wait(delay).await;
+        steps.extend(end.map(Step::Piece));
+        let pieces = stream::unfold(steps, |mut steps| async move {
+            loop {
+                let piece = match steps.pop_front()? {
+                    Step::Piece(piece) => Ok(piece),
+                    Step::Fail(error) => Err(error),
+                    Step::Wait(time) => {
+                        wait(time).await;
+                        continue;
+                    }
+                    Step::Forever => std::future::pending().await,
+                };
+                return Some((piece, steps));
+            }
+        });
+        refusal.map_or_else(|| Ok(pieces.boxed()), Err)
     }
 }
 
 async fn wait(time: Duration) {
     if !time.is_zero() {
         tokio::time::sleep(time).await;
-    }
-}
-
-impl<O> Default for ScriptedSource<O> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<O> fmt::Debug for ScriptedSource<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScriptedSource").field("requests", &self.requests()).finish_non_exhaustive()
     }
 }

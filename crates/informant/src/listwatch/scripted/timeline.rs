@@ -1,51 +1,39 @@
 //! The objects of a live source and the events that changed them, as plain data.
 //!
 //! - **In:** changes of objects, and ends of watches, in the order of the test.
-//! - **Out:** the current list; for each watch, its next event or its end.
-//! - **Knows nothing of:** locks, waiting, streams.
+//! - **Out:** the current objects; for each watch, a channel with its events and its end.
+//! - **Knows nothing of:** locks, requests, streams.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, VecDeque},
+};
 
-use derive_where::derive_where;
 use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::super::{Item, SourceError, SourceEvent};
-use crate::{Key, ResourceVersion, object::Identity};
+use super::super::{SourceError, SourceEvent};
+use crate::{Key, ResourceVersion};
 
 /// The state and the history of a live source.
-pub(super) struct Timeline<O> {
-    objects: BTreeMap<Key, ObjectState<O>>,
-    /// All events since the source was created, oldest first.
-    log: Vec<LoggedEvent<O>>,
+pub(super) struct Timeline {
+    pub(super) objects: BTreeMap<Key, Value>,
+    /// All events since the source was created, oldest first, with their versions.
+    log: Vec<(ResourceVersion, LiveEvent)>,
     /// The version of the newest event.
-    version: ResourceVersion,
+    pub(super) version: ResourceVersion,
     /// The largest version that is a number; versions are counted from it.
     last_number: u64,
     /// How many uids the source has assigned.
     uids: u64,
-    endings: Vec<Ending>,
-    /// How many of the newest endings wait for a watch to be opened. Zero while `unended` is not zero.
-    unassigned: usize,
-    /// How many open watches have no ending yet.
-    unended: usize,
+    /// The watches that have not ended; some may be closed.
+    watches: Vec<UnboundedSender<Result<LiveEvent, SourceError>>>,
+    /// The ends of the watches that are opened next, with the number of events of the log before each.
+    endings: VecDeque<(usize, Ending)>,
 }
 
-/// A state of an object.
-#[derive_where(Clone)]
-pub(super) struct ObjectState<O> {
-    pub(super) identity: Identity,
-    pub(super) content: ObjectContent<O>,
-}
-
-/// The content of an object, from which any number of items can be made.
-#[derive_where(Clone)]
-pub(super) enum ObjectContent<O> {
-    Json(Arc<Value>),
-    Ready(Arc<MakeItem<O>>),
-}
-
-/// Copies a decoded object into an item with this identity.
-type MakeItem<O> = dyn Fn(&Identity) -> Item<O> + Send + Sync;
+/// How a watch ends: with an error, or cleanly.
+type Ending = Option<SourceError>;
 
 /// A change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,153 +44,105 @@ pub(super) enum ChangeKind {
 }
 
 /// An event of the history.
-#[derive_where(Clone)]
-pub(super) struct LoggedEvent<O> {
-    version: ResourceVersion,
-    /// `None` for a bookmark.
-    change: Option<(ChangeKind, ObjectState<O>)>,
+#[derive(Clone, Debug)]
+pub(super) enum LiveEvent {
+    Change(ChangeKind, Value),
+    Bookmark { version: ResourceVersion, ends_initial_events: bool },
 }
 
-/// The end of all watches that were open at one time.
-struct Ending {
-    /// How many events of the log these watches deliver before they end.
-    position: usize,
-    /// `None` for a clean end.
-    error: Option<SourceError>,
-}
-
-/// How much of the history one watch has delivered.
-#[derive(Debug)]
-pub(super) struct Cursor {
-    /// The index of the next event in the log.
-    position: usize,
-    /// The index of the watch's ending, which may not exist yet.
-    ending: usize,
-}
-
-/// The next piece of a watch.
-pub(super) enum NextEvent<O> {
-    Event(LoggedEvent<O>),
-    /// The watch has delivered everything and stays open.
-    Nothing,
-    /// The watch ends, with an error or cleanly.
-    End(Option<SourceError>),
-}
-
-impl<O> Timeline<O> {
+impl Timeline {
     /// A source without objects, at version 1: version 0 has a meaning of its own in requests.
     pub(super) fn new() -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            log: Vec::new(),
-            version: "1".into(),
-            last_number: 1,
-            uids: 0,
-            endings: Vec::new(),
-            unassigned: 0,
-            unended: 0,
-        }
-    }
-
-    /// The current version and objects, ordered by key.
-    pub(super) fn list(&self) -> (ResourceVersion, Vec<ObjectState<O>>) {
-        (self.version.clone(), self.objects.values().cloned().collect())
-    }
-
-    /// The newest version.
-    pub(super) fn version(&self) -> ResourceVersion {
-        self.version.clone()
+        let (objects, log, watches, endings) = (BTreeMap::new(), Vec::new(), Vec::new(), VecDeque::new());
+        Self { objects, log, version: "1".into(), last_number: 1, uids: 0, watches, endings }
     }
 
     /// Applies a change and returns its version. A missing uid becomes the uid of the object's present state, or a new one; a missing
-    /// version becomes the next number.
-    pub(super) fn change(&mut self, change: ChangeKind, mut state: ObjectState<O>) -> ResourceVersion {
-        let Identity { key, uid, version } = &mut state.identity;
-        if uid.is_empty() {
-            *uid = match self.objects.get(key) {
-                Some(present) => present.identity.uid.clone(),
-                None => self.new_uid(),
-            };
+    /// version becomes the next number. An object that is deleted can be given as its key.
+    pub(super) fn change(&mut self, change: ChangeKind, given: Value) -> Result<ResourceVersion, String> {
+        let mut object = if let Value::String(key) = &given { self.find_deleted(change, key)? } else { given };
+        let field = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
+        if field("name").is_empty() {
+            return Err(format!("an object with metadata.name was expected, found {object}"));
         }
-        *version = self.advance(version);
-        let version = version.clone();
+        let key = Key::namespaced(field("namespace"), field("name"));
+        let version = self.advance(&field("resourceVersion").into());
+        if field("uid").is_empty() {
+            let present = self.objects.get(&key).map(|present| present["metadata"]["uid"].clone());
+            object["metadata"]["uid"] = present.unwrap_or_else(|| {
+                self.uids += 1;
+                json!(format!("uid-{}", self.uids))
+            });
+        }
+        object["metadata"]["resourceVersion"] = json!(version.as_str());
         match change {
-            ChangeKind::Added | ChangeKind::Modified => self.objects.insert(state.identity.key.clone(), state.clone()),
-            ChangeKind::Deleted => self.objects.remove(&state.identity.key),
+            ChangeKind::Added | ChangeKind::Modified => self.objects.insert(key, object.clone()),
+            ChangeKind::Deleted => self.objects.remove(&key),
         };
-        self.log.push(LoggedEvent { version: version.clone(), change: Some((change, state)) });
-        version
+        self.record(version.clone(), LiveEvent::Change(change, object));
+        Ok(version)
     }
 
-    /// Deletes an object in its present state and returns the version of the deletion; `None` if there is no such object.
-    pub(super) fn delete(&mut self, key: &Key) -> Option<ResourceVersion> {
-        let present = self.objects.get(key)?;
-        let identity = Identity { version: ResourceVersion::default(), ..present.identity.clone() };
-        let state = ObjectState { identity, content: present.content.clone() };
-        Some(self.change(ChangeKind::Deleted, state))
+    /// Returns the present state of an object that is deleted by its key, without its version.
+    fn find_deleted(&self, change: ChangeKind, key: &str) -> Result<Value, String> {
+        let key: Key = key.parse().map_err(|error| format!("{error}"))?;
+        if change != ChangeKind::Deleted {
+            return Err(format!("{key} is only a key; pass an object"));
+        }
+        let present = self.objects.get(&key);
+        let mut object = present.ok_or_else(|| format!("the source has no object {key}; add it first"))?.clone();
+        object["metadata"]["resourceVersion"] = Value::Null;
+        Ok(object)
     }
 
     /// Records a bookmark.
     pub(super) fn bookmark(&mut self, version: &ResourceVersion) {
         let version = self.advance(version);
-        self.log.push(LoggedEvent { version, change: None });
+        self.record(version.clone(), LiveEvent::Bookmark { version, ends_initial_events: false });
+    }
+
+    fn record(&mut self, version: ResourceVersion, event: LiveEvent) {
+        self.watches.retain(|watch| watch.send(Ok(event.clone())).is_ok());
+        self.log.push((version, event));
     }
 
     /// Ends all open watches; if none is open, the next one that is opened.
-    pub(super) fn end(&mut self, error: Option<SourceError>) {
-        self.endings.push(Ending { position: self.log.len(), error });
-        match self.unended {
-            0 => self.unassigned += 1,
-            _ => self.unended = 0,
+    pub(super) fn end(&mut self, ending: impl Fn() -> Ending) {
+        self.watches.retain(|watch| !watch.is_closed());
+        if self.watches.is_empty() {
+            self.endings.push_back((self.log.len(), ending()));
+        }
+        for watch in self.watches.drain(..) {
+            // A watch whose sender is dropped ends.
+            ending().into_iter().for_each(|error| drop(watch.send(Err(error))));
         }
     }
 
-    /// Opens a watch of the events after a version.
-    pub(super) fn open_after(&mut self, version: &ResourceVersion) -> Result<Cursor, SourceError> {
-        let is_newer = |entry: &LoggedEvent<O>| entry.version.compare(version).is_some_and(std::cmp::Ordering::is_gt);
-        let position = match self.log.iter().rposition(|entry| entry.version == *version) {
-            Some(known) => known + 1,
-            None if self.version.compare(version).is_none() => return Err(SourceError::expired()),
-            None => self.log.iter().position(is_newer).unwrap_or(self.log.len()),
-        };
-        Ok(self.open(position))
-    }
-
-    /// Opens a watch of the events after the current list.
-    pub(super) fn open_at_end(&mut self) -> Cursor {
-        self.open(self.log.len())
-    }
-
-    fn open(&mut self, position: usize) -> Cursor {
-        let ending = self.endings.len() - self.unassigned;
-        match self.unassigned {
-            0 => self.unended += 1,
-            _ => self.unassigned -= 1,
-        }
-        Cursor { position, ending }
-    }
-
-    /// Called when a watch was dropped.
-    pub(super) fn close(&mut self, cursor: &Cursor) {
-        if cursor.ending >= self.endings.len() {
-            self.unended -= 1;
-        }
-    }
-
-    /// The next piece of a watch.
-    pub(super) fn next(&self, cursor: &mut Cursor) -> NextEvent<O> {
-        let ending = self.endings.get(cursor.ending);
-        let limit = ending.map_or(self.log.len(), |ending| ending.position);
-        match self.log.get(cursor.position).filter(|_| cursor.position < limit) {
-            Some(entry) => {
-                cursor.position += 1;
-                NextEvent::Event(entry.clone())
-            }
-            None => match ending {
-                Some(ending) => NextEvent::End(ending.error.as_ref().map(SourceError::copy)),
-                None => NextEvent::Nothing,
+    /// Opens a watch of the events after a version; without one, of the events after the current objects.
+    pub(super) fn open(
+        &mut self,
+        after: Option<&ResourceVersion>,
+    ) -> Result<UnboundedReceiver<Result<LiveEvent, SourceError>>, SourceError> {
+        let begin = match after {
+            None => self.log.len(),
+            Some(after) => match self.log.iter().rposition(|(version, _)| version == after) {
+                Some(known) => known + 1,
+                None if self.version.compare(after).is_none() => return Err(SourceError::expired()),
+                None => self.log.iter().take_while(|(version, _)| !is_newer(version, after)).count(),
             },
+        };
+        let (sender, receiver) = unbounded_channel();
+        let ending = self.endings.pop_front();
+        let end = ending.as_ref().map_or(self.log.len(), |(end, _)| *end);
+        let events = self.log.get(begin..end).unwrap_or_default().iter().map(|(_, event)| Ok(event.clone()));
+        let has_ending = ending.is_some();
+        let error = ending.and_then(|(_, error)| error).map(Err);
+        // The receiver exists, so no message is refused.
+        events.chain(error).for_each(|message| drop(sender.send(message)));
+        if !has_ending {
+            self.watches.push(sender);
         }
+        Ok(receiver)
     }
 
     /// Makes a version the current one; an empty version becomes the next number.
@@ -215,36 +155,19 @@ impl<O> Timeline<O> {
         self.version = if given.is_empty() { self.last_number.into() } else { given.clone() };
         self.version.clone()
     }
-
-    fn new_uid(&mut self) -> crate::Uid {
-        self.uids += 1;
-        crate::Uid::new(format!("uid-{}", self.uids))
-    }
 }
 
-impl<O> ObjectState<O> {
-    /// Makes an item of this state. Runs users' code: the `Clone` of a decoded object.
-    pub(super) fn item(&self) -> Item<O> {
-        match &self.content {
-            ObjectContent::Ready(make) => make(&self.identity),
-            ObjectContent::Json(value) => {
-                let mut value = Value::clone(value);
-                value["metadata"]["uid"] = json!(self.identity.uid.as_str());
-                value["metadata"]["resourceVersion"] = json!(self.identity.version.as_str());
-                value.into()
-            }
-        }
-    }
+fn is_newer(version: &ResourceVersion, than: &ResourceVersion) -> bool {
+    version.compare(than) == Some(Ordering::Greater)
 }
 
-impl<O> LoggedEvent<O> {
-    /// Makes the event that a watch delivers. Runs users' code: the `Clone` of a decoded object.
-    pub(super) fn event(&self) -> SourceEvent<O> {
-        match &self.change {
-            Some((ChangeKind::Added, state)) => SourceEvent::Added(state.item()),
-            Some((ChangeKind::Modified, state)) => SourceEvent::Modified(state.item()),
-            Some((ChangeKind::Deleted, state)) => SourceEvent::Deleted(state.item()),
-            None => SourceEvent::Bookmark { version: self.version.clone(), ends_initial_events: false },
+impl<O> From<LiveEvent> for SourceEvent<O> {
+    fn from(event: LiveEvent) -> Self {
+        match event {
+            LiveEvent::Change(ChangeKind::Added, object) => Self::Added(object.into()),
+            LiveEvent::Change(ChangeKind::Modified, object) => Self::Modified(object.into()),
+            LiveEvent::Change(ChangeKind::Deleted, object) => Self::Deleted(object.into()),
+            LiveEvent::Bookmark { version, ends_initial_events } => Self::Bookmark { version, ends_initial_events },
         }
     }
 }
@@ -253,18 +176,18 @@ impl<O> LoggedEvent<O> {
 mod tests {
     use super::*;
 
-    fn json_state(name: &str, version: &str) -> ObjectState<()> {
-        let content = ObjectContent::Json(Arc::new(json!({"metadata": {"name": name}})));
-        ObjectState {
-            identity: Identity { version: version.into(), ..Identity::of_key(name.parse().unwrap()) },
-            content,
-        }
+    type Watch = UnboundedReceiver<Result<LiveEvent, SourceError>>;
+
+    fn object(name: &str, version: &str) -> Value {
+        json!({"metadata": {"name": name, "resourceVersion": version}})
     }
 
-    fn versions(timeline: &Timeline<()>, cursor: &mut Cursor) -> Vec<String> {
-        let next = || match timeline.next(cursor) {
-            NextEvent::Event(entry) => Some(entry.version.to_string()),
-            NextEvent::Nothing | NextEvent::End(_) => None,
+    /// The versions of the events that a watch has received.
+    fn versions(watch: &mut Watch) -> Vec<String> {
+        let next = || match watch.try_recv() {
+            Ok(Ok(LiveEvent::Change(_, object))) => Some(object["metadata"]["resourceVersion"].as_str()?.to_owned()),
+            Ok(Ok(LiveEvent::Bookmark { version, .. })) => Some(version.to_string()),
+            Ok(Err(_)) | Err(_) => None,
         };
         std::iter::from_fn(next).collect()
     }
@@ -273,68 +196,67 @@ mod tests {
     fn versions_are_counted_up_from_the_largest_given_one() {
         let mut timeline = Timeline::new();
         for version in ["", "40", "", "v1", ""] {
-            timeline.change(ChangeKind::Added, json_state("a", version));
+            timeline.change(ChangeKind::Added, object("a", version)).unwrap();
         }
 
-        let mut cursor = timeline.open_after(&"1".into()).unwrap();
-        assert_eq!(versions(&timeline, &mut cursor), ["2", "40", "41", "v1", "42"]);
+        let mut watch = timeline.open(Some(&"1".into())).unwrap();
+        assert_eq!(versions(&mut watch), ["2", "40", "41", "v1", "42"]);
     }
 
     #[test]
     fn an_object_keeps_its_uid_until_it_is_deleted() {
         let mut timeline = Timeline::new();
-        timeline.change(ChangeKind::Added, json_state("a", ""));
-        timeline.change(ChangeKind::Modified, json_state("a", ""));
-        assert_eq!(timeline.objects[&"a".parse().unwrap()].identity.uid.as_str(), "uid-1");
+        let uid = |timeline: &Timeline| timeline.objects[&"a".parse().unwrap()]["metadata"]["uid"].clone();
+        timeline.change(ChangeKind::Added, object("a", "")).unwrap();
+        timeline.change(ChangeKind::Modified, object("a", "")).unwrap();
+        assert_eq!(uid(&timeline), "uid-1");
 
-        assert!(timeline.delete(&"a".parse().unwrap()).is_some());
-        assert!(timeline.delete(&"a".parse().unwrap()).is_none());
-        timeline.change(ChangeKind::Added, json_state("a", ""));
-        assert_eq!(timeline.objects[&"a".parse().unwrap()].identity.uid.as_str(), "uid-2");
+        assert!(timeline.change(ChangeKind::Deleted, json!("a")).is_ok());
+        assert!(timeline.change(ChangeKind::Deleted, json!("a")).is_err());
+        timeline.change(ChangeKind::Added, object("a", "")).unwrap();
+        assert_eq!(uid(&timeline), "uid-2");
     }
 
     #[test]
     fn a_watch_replays_the_events_after_its_version() {
         let mut timeline = Timeline::new();
         for name in ["a", "b", "c"] {
-            timeline.change(ChangeKind::Added, json_state(name, ""));
+            timeline.change(ChangeKind::Added, object(name, "")).unwrap();
         }
 
         for (version, expected) in [("1", vec!["2", "3", "4"]), ("3", vec!["4"]), ("4", vec![]), ("9", vec![])] {
-            let mut cursor = timeline.open_after(&version.into()).unwrap();
-            assert_eq!(versions(&timeline, &mut cursor), expected, "after {version}");
+            let mut watch = timeline.open(Some(&version.into())).unwrap();
+            assert_eq!(versions(&mut watch), expected, "after {version}");
         }
-        assert_eq!(timeline.open_after(&"v1".into()).unwrap_err().code(), Some(410));
+        assert_eq!(timeline.open(Some(&"v1".into())).unwrap_err().code(), Some(410));
     }
 
     #[test]
     fn an_ending_applies_once_to_each_open_watch() {
         let mut timeline = Timeline::new();
-        let ends = |timeline: &Timeline<()>, cursor: &mut Cursor| matches!(timeline.next(cursor), NextEvent::End(_));
-        let (mut one, mut two) = (timeline.open_at_end(), timeline.open_at_end());
+        let (mut one, mut two) = (timeline.open(None).unwrap(), timeline.open(None).unwrap());
 
-        timeline.end(Some(SourceError::expired()));
-        timeline.change(ChangeKind::Added, json_state("a", ""));
-        let mut three = timeline.open_at_end();
+        timeline.end(|| Some(SourceError::expired()));
+        timeline.change(ChangeKind::Added, object("a", "")).unwrap();
+        let mut three = timeline.open(None).unwrap();
 
         // The event after the ending does not reach the watches that end.
-        assert!(ends(&timeline, &mut one) && ends(&timeline, &mut two));
-        assert!(!ends(&timeline, &mut three));
-        for cursor in [one, two, three] {
-            timeline.close(&cursor);
+        for watch in [&mut one, &mut two] {
+            assert!(matches!(watch.try_recv(), Ok(Err(_))) && watch.is_closed());
         }
-        assert_eq!((timeline.unended, timeline.unassigned), (0, 0));
+        assert!(versions(&mut three).is_empty() && !three.is_closed());
     }
 
     #[test]
     fn endings_without_an_open_watch_apply_to_the_next_ones() {
-        let mut timeline = Timeline::<()>::new();
-        timeline.end(None);
-        timeline.end(Some(SourceError::expired()));
+        let mut timeline = Timeline::new();
+        timeline.end(|| None);
+        timeline.end(|| Some(SourceError::expired()));
 
-        let mut opened = [timeline.open_at_end(), timeline.open_at_end(), timeline.open_at_end()];
+        let mut opened = [timeline.open(None).unwrap(), timeline.open(None).unwrap(), timeline.open(None).unwrap()];
 
-        let ends: Vec<_> = opened.iter_mut().map(|cursor| timeline.next(cursor)).collect();
-        assert!(matches!(&ends[..], [NextEvent::End(None), NextEvent::End(Some(_)), NextEvent::Nothing]));
+        let failed = opened.each_mut().map(|watch| matches!(watch.try_recv(), Ok(Err(_))));
+        assert_eq!(failed, [false, true, false]);
+        assert_eq!(opened.each_ref().map(UnboundedReceiver::is_closed), [true, true, false]);
     }
 }

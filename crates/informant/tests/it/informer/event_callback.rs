@@ -136,7 +136,7 @@ async fn a_deleted_object_is_used_like_its_last_known_state() {
 
     let observed = handle.deleted("shop/a");
     registration.caught_up_to(&observed).await.unwrap();
-    handle.fail_watch(SourceError::expired());
+    handle.fail_watch(SourceError::expired);
     let missed = handle.deleted("shop/b");
     registration.caught_up_to(&missed).await.unwrap();
 
