@@ -1,9 +1,5 @@
 //! Metrics of informers and handlers, recorded through the [`metrics`](https://docs.rs/metrics) facade.
 //!
-//! - **In:** numbers from informers and handlers.
-//! - **Out:** counters, gauges and histograms for the recorder that the program installs; nothing if it installs none.
-//! - **Knows nothing of:** exporters such as Prometheus.
-//!
 //! Install the recorder before you build informers, and then call [`describe`] to register the descriptions.
 //!
 //! | name | type | labels | description |

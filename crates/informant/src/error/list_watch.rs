@@ -44,9 +44,13 @@ pub enum Operation {
 
 /// Why a request to a source failed.
 ///
-/// The kind of error decides what the reflector does next, after a delay: after [`Refused`](Self::Refused), [`Unreachable`](Self::Unreachable),
-/// [`Connection`](Self::Connection) and server errors (5xx, 429) it resumes the watch at the version that it reached; after
-/// [`expired`](Self::expired), most other statuses and [`Other`](Self::Other) it lists again.
+/// What the reflector does next, after a delay, depends on the error and on the request that failed:
+///
+/// - A watch that could not be *opened* is requested again at the reached version. After five failures in a row that are not
+///   [`Refused`](Self::Refused), [`Unreachable`](Self::Unreachable) or 429, everything is listed, at most once a minute.
+/// - An *open* watch that broke ([`Connection`](Self::Connection), [`Silent`](Self::Silent)), or whose data is damaged, is opened again in the same way.
+///   Any other error that ends it is followed by a list.
+/// - After [`expired`](Self::expired) everything is listed, whatever failed. A list that failed is requested again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
@@ -110,7 +114,8 @@ pub enum SourceError {
     #[error("the list has no resourceVersion")]
     NoVersion,
 
-    /// An event or a list item is too damaged to determine its object. The reflector lists again.
+    /// An event or a list item is too damaged to determine its object. A list is requested again; a watch is opened again before the event, up to
+    /// five times in a row.
     #[error("an item is too damaged to determine its object")]
     Damaged {
         /// Why the item could not be read.
@@ -147,8 +152,8 @@ pub enum SourceError {
         after: Duration,
     },
 
-    /// The streamed list ended before its last object.
-    #[error("the streamed list ended before it was complete")]
+    /// A list, streamed or not, ended before it was complete.
+    #[error("the list ended before it was complete")]
     EndedEarly,
 
     /// The server sent a version that is older than a version that it sent before.
@@ -196,7 +201,7 @@ impl SourceError {
         Status::failure("the version is too old", "Expired").with_code(410).into()
     }
 
-    /// Creates an error of a custom source. The reflector lists again.
+    /// Creates an error of a custom source.
     pub fn other(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Other { source: source.into() }
     }

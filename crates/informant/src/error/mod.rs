@@ -1,9 +1,5 @@
 //! One error type for all of the library, and errors as text that people can read.
 //!
-//! - **In:** the error types of all stages.
-//! - **Out:** [`Error`], into which each of them converts with `?`; [`Report`], which prints an error with its causes.
-//! - **Knows nothing of:** when errors happen, and what the library does about them.
-//!
 //! There is an error type for each thing that a program can do about an error: fix the request ([`RequestError`], [`ParseError`],
 //! [`IndexError`]), wait longer or report what is missing ([`SyncError`], [`WaitError`], [`StopError`]), look at the server
 //! ([`ListWatchError`]) or at an object ([`DecodeError`], [`NotFound`]). A program that only passes errors on uses [`Error`]:

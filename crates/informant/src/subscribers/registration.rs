@@ -186,7 +186,7 @@ impl Registration {
     ///
     /// ```
     /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
-    /// use informant::{ResourceVersion, SharedInformer, pipeline::KubeSource};
+    /// use informant::{ResourceVersion, SharedInformerFactory};
     /// use informant_apiserver::ApiServer;
     /// use k8s_openapi::api::core::v1::ConfigMap;
     /// use serde_json::json;
@@ -195,7 +195,8 @@ impl Registration {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = ApiServer::new();
     /// # let client = server.client();
-    /// let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client));
+    /// let factory = SharedInformerFactory::new(client);
+    /// let configs = factory.informer::<ConfigMap>();
     /// let count = Arc::new(AtomicUsize::new(0));
     /// let counter = Arc::clone(&count);
     /// let registration = configs
@@ -292,8 +293,8 @@ impl Registration {
     ///
     /// # Errors
     ///
-    /// If called in one of the handler's own callbacks, which would wait for itself; or in another callback, for which one of the handler's
-    /// callbacks waits by such a call. The handler is removed, but the call does not wait.
+    /// If called in one of the handler's own callbacks, which would wait for itself. Also if callbacks of two handlers stop each other: the second
+    /// call fails. The handler is removed, but the call does not wait.
     #[doc(alias = "shutdown")]
     pub async fn stop(&self) -> Result<(), StopError> {
         self.remove();

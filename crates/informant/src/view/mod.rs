@@ -26,6 +26,8 @@ pub(crate) use self::any::AnyView;
 ///
 /// `A` is the address of an object: its [`Key`] in a view of one cluster, its [`ClusterKey`] in a view of several.
 ///
+/// The members do not change. For another set of namespaces, request another view; it shares the informers of the same namespaces.
+///
 /// Each read returns objects of all members. The objects of one member are from one consistent state of its cache; the states of two
 /// members may be from different moments.
 ///

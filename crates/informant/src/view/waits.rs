@@ -58,7 +58,7 @@ impl<O, A> View<O, A> {
     /// # }
     /// ```
     ///
-    /// A handler or stream of the view receives the objects of the members that can sync at once, but its `Synced` event only when all
+    /// A handler or stream of the view receives the objects of each member as soon as that member is synced, but its `Synced` event only when all
     /// members are synced.
     ///
     /// Cancel safe.

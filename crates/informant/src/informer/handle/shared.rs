@@ -33,7 +33,7 @@ use crate::{
 /// owns a `SharedInformer` of its own informer keeps that informer running until `stop` is called; give the handler a lister instead.
 ///
 /// ```
-/// use informant::{SharedInformer, pipeline::KubeSource};
+/// use informant::SharedInformerFactory;
 /// use informant_apiserver::ApiServer;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use serde_json::json;
@@ -45,7 +45,8 @@ use crate::{
 /// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}, "data": {"open": "9-17"}}))?;
 /// let client = server.client();
 ///
-/// let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client));
+/// let factory = SharedInformerFactory::new(client);
+/// let configs = factory.informer::<ConfigMap>();
 /// let printer = configs
 ///     .subscribe()
 ///     .on_add(|config, origin| println!("+ {} ({origin:?})", config.key()))
@@ -163,10 +164,9 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// If a callback of the informer, such as a handler or an index function, makes the call: it would wait for its own end. Also if a callback
-    /// of another informer makes the call while a callback of this informer waits for that one, by such a call: each would wait for the
-    /// other. In both cases the informer stops when the callback returns. A callback that waits in other ways, for example for a task that
-    /// makes the call, is not detected.
+    /// If a callback of the informer, such as a handler or an index function, makes the call: it would wait for its own end. Also if callbacks of
+    /// two informers stop each other's informers: the second call fails. In both cases the informer stops when the callback returns. A callback
+    /// that waits in other ways, for example for a task that makes the call, is not detected.
     #[doc(alias = "shutdown")]
     pub async fn stop(&self) -> Result<(), StopError> {
         self.informer.stop().await
@@ -193,7 +193,7 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// If an index of that name exists, and its function may be another one.
+    /// If an index of that name exists, unless its function is certainly the same.
     ///
     /// # Panics
     ///
@@ -304,14 +304,15 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use informant::{SharedInformer, pipeline::KubeSource};
+    /// # use informant::SharedInformerFactory;
     /// # use k8s_openapi::api::core::v1::ConfigMap;
     /// # use kube::Api;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = informant_apiserver::ApiServer::new();
     /// # let client = server.client();
-    /// # let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client.clone()));
+    /// # let factory = SharedInformerFactory::new(client.clone());
+    /// # let configs = factory.informer::<ConfigMap>();
     /// # configs.start();
     /// # let mut hours = ConfigMap::default();
     /// # hours.metadata.name = Some("opening-hours".into());
@@ -353,14 +354,15 @@ impl<O: Send + Sync + 'static> SharedInformer<O> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use informant::{Identity, SharedInformer, pipeline::KubeSource};
+    /// # use informant::{Identity, SharedInformerFactory};
     /// # use k8s_openapi::api::core::v1::ConfigMap;
     /// # use kube::Api;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = informant_apiserver::ApiServer::new();
     /// # let client = server.client();
-    /// # let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client.clone()));
+    /// # let factory = SharedInformerFactory::new(client.clone());
+    /// # let configs = factory.informer::<ConfigMap>();
     /// # configs.start();
     /// # let mut hours = ConfigMap::default();
     /// # hours.metadata.name = Some("opening-hours".into());

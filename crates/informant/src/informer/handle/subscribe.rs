@@ -22,8 +22,9 @@ use crate::{
 };
 
 /// A handler or stream that is about to be registered with an informer, or with all members of a view; from
-/// [`SharedInformer::subscribe`](super::SharedInformer::subscribe) and [`View::subscribe`](crate::View::subscribe). `A` is the address of an object in the
-/// view; `C` is [`HasCallbacks`] once there is a callback.
+/// [`SharedInformer::subscribe`](super::SharedInformer::subscribe) and [`View::subscribe`](crate::View::subscribe). Programs need
+/// not name its last two parameters: `A` is the address of an object in the view, and `C` makes the compiler refuse [`stream`](Self::stream) and
+/// [`handler`](Self::handler) after a callback.
 ///
 /// There are three ways to finish it:
 ///
@@ -33,7 +34,7 @@ use crate::{
 ///
 /// ```
 /// use std::time::Duration;
-/// use informant::{Event, SharedInformer, pipeline::KubeSource};
+/// use informant::{Event, SharedInformerFactory};
 /// use informant_apiserver::ApiServer;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use serde_json::json;
@@ -44,7 +45,8 @@ use crate::{
 /// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
 /// server.put("configmaps", json!({"metadata": {"namespace": "home", "name": "alarm-clock"}}))?;
 /// # let client = server.client();
-/// let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client));
+/// let factory = SharedInformerFactory::new(client);
+/// let configs = factory.informer::<ConfigMap>();
 /// let mut events = configs
 ///     .subscribe()
 ///     .named("shop watcher")
@@ -68,7 +70,7 @@ use crate::{
 /// either form, replaces the first one.
 ///
 /// ```
-/// use informant::{SharedInformer, pipeline::KubeSource};
+/// use informant::SharedInformerFactory;
 /// use informant_apiserver::ApiServer;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use serde_json::json;
@@ -78,7 +80,8 @@ use crate::{
 /// # let server = ApiServer::new();
 /// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
 /// # let client = server.client();
-/// let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client));
+/// let factory = SharedInformerFactory::new(client);
+/// let configs = factory.informer::<ConfigMap>();
 /// let mut adds = 0;
 /// let registration = configs
 ///     .subscribe()
@@ -109,7 +112,7 @@ use crate::{
 /// running future is dropped at its current await point; with [`register_blocking`](Self::register_blocking) it goes on, on its own thread.
 ///
 /// ```
-/// use informant::{SharedInformer, pipeline::KubeSource};
+/// use informant::SharedInformerFactory;
 /// use informant_apiserver::ApiServer;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use serde_json::json;
@@ -119,7 +122,8 @@ use crate::{
 /// # let server = ApiServer::new();
 /// server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "opening-hours"}}))?;
 /// # let client = server.client();
-/// let configs = SharedInformer::<ConfigMap>::new(KubeSource::of_kind::<ConfigMap>(client));
+/// let factory = SharedInformerFactory::new(client);
+/// let configs = factory.informer::<ConfigMap>();
 /// let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
 /// let registration = configs
 ///     .subscribe()

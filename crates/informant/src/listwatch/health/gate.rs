@@ -70,7 +70,7 @@ struct HeldTurn<'a> {
 }
 
 /// A reflector that has had no turn for this long tries all the same: many others may fail for reasons of their own.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const LONGEST_CLOSED: Duration = Duration::from_secs(60);
 
 impl Gate {
     /// Notes that a request of this reflector failed.
@@ -96,7 +96,7 @@ impl Gate {
     /// Cancel safe.
     pub(crate) async fn wait(&self, id: ReflectorId, delays: RetryDelays) {
         let begun = Instant::now();
-        let (earliest, latest) = (begun + delays.least, begun + delays.least.max(LONGEST_WAIT));
+        let (earliest, latest) = (begun + delays.least, begun + delays.least.max(LONGEST_CLOSED));
         let _turn = HeldTurn { gate: self, id };
         loop {
             let mut changed = pin!(self.changed.notified());

@@ -134,13 +134,13 @@ impl ServerHealth {
     /// Returns a source of another reflector, because this source does not answer a question: one of another kind if there is one, and preferably of
     /// a kind that has answered.
     pub(crate) fn another_source(&self, than: &Arc<dyn DynSource>) -> Option<Arc<dyn DynSource>> {
-        self.ask_last(than);
+        self.move_to_end(than);
         let sources = self.shared.sources.lock();
         sources.iter().filter_map(|(_, source)| source.upgrade()).find(|source| !Arc::ptr_eq(source, than))
     }
 
     /// Makes the sources of this source's kind, and then this source, the last ones that are asked for others.
-    pub(crate) fn ask_last(&self, source: &Arc<dyn DynSource>) {
+    pub(crate) fn move_to_end(&self, source: &Arc<dyn DynSource>) {
         let kind = source.types();
         let is_source = |other: &Weak<_>| std::ptr::addr_eq(other.as_ptr(), Arc::as_ptr(source));
         self.shared.sources.lock().sort_by_key(|(other_kind, other)| (*other_kind == kind, is_source(other)));

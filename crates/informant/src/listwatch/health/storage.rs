@@ -49,12 +49,12 @@ struct Answer {
 }
 
 /// How long a reflector waits for the answer to another one.
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
+const LONGEST_TURN: Duration = Duration::from_secs(5);
 
 impl Storage {
     /// Waits until no other reflector asks; `None` after five seconds.
     pub(crate) async fn turn(&self) -> Option<MutexGuard<'_, ()>> {
-        timeout(LONGEST_WAIT, self.asking.lock()).await.ok()
+        timeout(LONGEST_TURN, self.asking.lock()).await.ok()
     }
 
     /// Stores a witness if no other one is newer.

@@ -138,6 +138,7 @@ impl Intake {
         progress: &mut WatchProgress,
         received_at: Instant,
     ) -> Result<(), SourceError> {
+        progress.events += 1;
         let is_existing = progress.is_unordered && event.is_added();
         progress.is_unordered = is_existing;
         match event {
@@ -177,7 +178,6 @@ impl Intake {
                 }
             }
         }
-        progress.events += u64::from(is_existing);
         Ok(())
     }
 
@@ -222,7 +222,6 @@ impl Intake {
     /// If the version is older than the reached version.
     fn advance(&mut self, version: &ResourceVersion, progress: &mut WatchProgress) -> Result<(), SourceError> {
         trace!(rv = %version, "received an event");
-        progress.events += 1;
         let order = self.resume.observe(version);
         progress.has_moved |= order == Ordering::Greater;
         match order {

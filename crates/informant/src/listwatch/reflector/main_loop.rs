@@ -4,7 +4,7 @@
 //! - **Out:** the next state; failures, to the parts that keep account of them.
 //! - **Knows nothing of:** which state follows, and how a part does its work.
 //!
-//! Only this file, the [settings](super::settings) and an open [watch](super::watch) see more than two parts of a reflector.
+//! Only this file, the [settings](super::settings), the check of the [history](super::history) and an open [watch](super::watch) see more than two parts of a reflector.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 

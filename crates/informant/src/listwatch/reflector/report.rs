@@ -188,7 +188,7 @@ impl Reporter {
         self.log_or_call_back(failure);
     }
 
-    /// Reports a failure that is not part of an outage.
+    /// Passes a failure to the callback or, without one, to the log.
     fn log_or_call_back(&self, failure: &ListWatchError) {
         if let Some(callback) = &self.on_error {
             return call("on_error", || callback(failure));

@@ -2,7 +2,7 @@
 //!
 //! - **In:** a request.
 //! - **Out:** its response, or an error after a time limit; the pending request, in the status.
-//! - **Knows nothing of:** how a response is read, and what follows.
+//! - **Knows nothing of:** what is in a response, and what follows.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -196,7 +196,7 @@ pub(super) async fn ask_server(shared: &Shared, within: Duration) -> Result<Opti
             Some(another) => {
                 let is_working = shows_working_server(&ask_within(&*another, within * 4 / 5).await);
                 if !is_working {
-                    health.ask_last(&another);
+                    health.move_to_end(&another);
                 }
                 is_working
             }

@@ -1,7 +1,7 @@
 //! Decides when a failed request is made again: waits alone, or takes turns with the other reflectors of the client.
 //!
 //! - **In:** which requests succeeded and failed.
-//! - **Out:** the wait before the next attempt; whether the server may be starting.
+//! - **Out:** the wait before the next attempt; a probe before a list; whether the server may be starting.
 //! - **Knows nothing of:** which request follows.
 
 use std::{sync::Arc, time::Duration};

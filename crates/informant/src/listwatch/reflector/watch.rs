@@ -94,7 +94,7 @@ enum Wake {
 const EVENTS_BEFORE_YIELD: usize = 64;
 
 /// The time limit for the source's answer, when the reflector asks for its version because the watch is silent.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const VERSION_WITHIN: Duration = Duration::from_secs(5);
 
 /// Within this time, all reflectors of a client list again after one of them has found that the history changed.
 const RELIST_SPREAD: Duration = Duration::from_secs(3);
@@ -327,7 +327,7 @@ impl<'a> OpenWatch<'a> {
             SilenceStep::Nothing => {}
             SilenceStep::Ask => {
                 let shared = self.shared.clone();
-                self.question = Some(Box::pin(async move { ask_server(&shared, ANSWER_WITHIN).await }));
+                self.question = Some(Box::pin(async move { ask_server(&shared, VERSION_WITHIN).await }));
             }
             SilenceStep::Confirm(at) => reporter.note_confirmation(at),
             SilenceStep::ReportStale => reporter.note_no_answer(last_byte_at),

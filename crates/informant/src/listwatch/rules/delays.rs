@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// retry at the same time.
 ///
 /// The default is that of client-go: 0.8 s, 1.6 s, 3.2 s … 30 s, plus jitter. The delays start again from the first after a watch that
-/// delivered an event or was open for 10 s, and after two minutes without a failure.
+/// delivered a newer version or was open for 10 s, and after two minutes without a failure.
 ///
 /// Some attempts are made sooner. While the server cannot be reached, one reflector of each client retries every 0.8 to 2 s, and
 /// less often in outages of more than two minutes. While the server refuses requests (401, 403, 404, 429, 5xx), they are retried as often for a
@@ -79,7 +79,7 @@ impl Delays {
         Self { backoff, next: backoff.first, healthy_since: None, random }
     }
 
-    /// Starts again from the first delay, after a watch that delivered an event or was open for 10 s.
+    /// Starts again from the first delay, after a watch that delivered a newer version or was open for 10 s.
     pub(crate) fn restart(&mut self) {
         self.next = self.backoff.first;
     }

@@ -105,15 +105,16 @@ impl ListWatchError {
 
     /// Returns when the request is made again.
     pub(crate) fn retry_rule(&self) -> RetryRule {
-        match (self.source.class(), self.source.code()) {
+        let class = self.source.class();
+        match self.source.code() {
             _ if self.is_unreachable() => RetryRule::Unreachable,
             // A watch that opens and then fails must not be opened again and again.
             _ if self.operation == Operation::Watch => RetryRule::Backoff,
-            _ if self.is_credentials_error() => RetryRule::OfClient,
-            (ErrorClass::Overloaded, _) | (_, Some(401)) => RetryRule::OfClient,
-            (ErrorClass::ServerError, _) => RetryRule::OfStorage,
-            (_, Some(403 | 404)) => RetryRule::Alone,
-            (_, _) => RetryRule::Backoff,
+            _ if self.is_credentials_error() || class == ErrorClass::Overloaded => RetryRule::OfClient,
+            _ if class == ErrorClass::ServerError => RetryRule::OfStorage,
+            Some(401) => RetryRule::OfClient,
+            Some(403 | 404) => RetryRule::Alone,
+            _ => RetryRule::Backoff,
         }
     }
 
@@ -132,22 +133,23 @@ impl ListWatchError {
 
     /// Returns advice on how to fix the cause, if the error has a likely cause.
     pub fn advice(&self) -> Option<&'static str> {
-        match (self.source.class(), self.source.code()) {
+        let class = self.source.class();
+        match self.source.code() {
             _ if self.may_be_startup_error() => {
                 Some("the server could not be reached a moment ago and may still be starting; wait for it")
             }
-            (_, code) if code == Some(401) || self.is_credentials_error() => {
-                Some("are the client's credentials valid?")
-            }
-            (_, Some(403)) => Some(match self.operation {
+            code if code == Some(401) || self.is_credentials_error() => Some("are the client's credentials valid?"),
+            Some(403) => Some(match self.operation {
                 Operation::List | Operation::CheckHistory => "grant the client's user `list` and `watch` on it",
                 Operation::StreamList | Operation::OpenWatch | Operation::Watch => {
                     "grant the client's user `watch` on it"
                 }
             }),
-            (ErrorClass::NotFound, _) => Some("is this kind installed in the cluster, in this version and scope?"),
-            (_, Some(400 | 422)) => Some("are its label and field selectors right?"),
-            (ErrorClass::Unreachable, _) => Some(self.advice_on_connection()),
+            _ if class == ErrorClass::NotFound => {
+                Some("is this kind installed in the cluster, in this version and scope?")
+            }
+            Some(400 | 422) => Some("are its label and field selectors right?"),
+            _ if class == ErrorClass::Unreachable => Some(self.advice_on_connection()),
             _ => None,
         }
     }

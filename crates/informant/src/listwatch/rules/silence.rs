@@ -14,7 +14,8 @@
 //! | asked | a newer version | lagging | |
 //! | lagging | the bookmark interval has passed | | reopen |
 //! | asked | no answer | unanswered | report as stale |
-//! | unanswered | 5 s have passed | asked again | ask |
+//! | unanswered | 5 s have passed, and a watch of the client received a byte meanwhile, or no other reflector asks | asked again | ask |
+//! | unanswered | 5 s have passed, and another reflector asks | unanswered | |
 //! | asked | a refusal | quiet | |
 //! | asked again | any version, a refusal | | reopen |
 //! | asked again | no answer | unanswered | report as stale |
