@@ -146,7 +146,7 @@ impl<'a> OpenWatch<'a> {
         if *is_unanswered || shared.health.has_been_silent_since(reader.last_byte_at) {
             history.outage.note_failed_attempt(ErrorClass::Unreachable);
         }
-        history.offer_witness(&intake.anchors);
+        history.note_watch_end(&intake.anchors, reader.last_byte_at);
         let since_opened = begun.elapsed();
         let since_asked = if reader.is_streamed_list { since_opened } else { reader.asked_at.elapsed() };
         let stats = WatchStats { has_moved: self.progress.has_moved, since_asked, since_opened };

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 use crate::support::{
     reflector::{full_lists, sleep_seconds},
-    servers::{SECOND, client, config},
+    servers::{SECOND, client, config, keys},
 };
 
 /// A server with two kinds, and a factory with an informer of each, synced.
@@ -87,6 +87,34 @@ async fn a_restore_is_noticed_although_the_kind_of_the_newest_event_is_refused()
         assert_eq!(world.secrets.lister().len(), 0, "{code}: the lost secret is gone");
         world.factory.stop().await.unwrap();
     }
+}
+
+/// P1: what an informer received that listed after the restore proves nothing about the history before.
+#[tokio::test(start_paused = true)]
+async fn a_restore_is_noticed_although_another_informer_was_started_after_it() {
+    let server = ApiServer::new();
+    server.put("secrets", secret("shop/a")).unwrap();
+    let factory = SharedInformerFactory::builder(client(&server)).on_error(|_| {}).build();
+    let secrets = factory.informer::<Secret>();
+    factory.start();
+    factory.synced().await.unwrap();
+    let backup = server.backup();
+    server.put("secrets", secret("shop/lost")).unwrap();
+    sleep_seconds(1.0).await;
+    let outage = server.inject(On::any().of("secrets"), Fault::Refuse);
+    server.restore(&backup);
+    for number in 0..20 {
+        server.put("configmaps", config(&format!("shop/{number}"))).unwrap();
+    }
+    let configs = factory.informer::<ConfigMap>();
+    factory.start();
+    configs.synced().await.unwrap();
+    server.remove_fault(outage);
+
+    sleep_seconds(60.0).await;
+
+    assert_eq!(keys(&secrets), ["shop/a"]);
+    factory.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
