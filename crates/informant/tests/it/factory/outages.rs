@@ -161,6 +161,24 @@ async fn all_caches_equal_the_server_within_seconds_after_a_crash_loop() {
     }
 }
 
+/// Requests that no server answers any more, because their connections are lost.
+#[tokio::test(start_paused = true)]
+async fn requests_that_were_made_just_before_a_silent_server_answers_again_are_repeated_soon() {
+    for length in [31.0, 35.0, 38.0, 100.0, 115.0] {
+        let client = Client::new().await;
+        let hang = client.server.inject(On::any(), Fault::Hang);
+        client.server.cut_all_watches();
+        sleep_seconds(length).await;
+        client.server.remove_fault(hang);
+        client.change();
+
+        let took = client.caught_up().await;
+
+        assert!(took <= 15 * SECOND, "{took:?} after {length} s");
+        client.stop().await;
+    }
+}
+
 /// P10: ten informers send no more requests than one.
 #[tokio::test(start_paused = true)]
 async fn during_an_outage_only_one_informer_of_a_client_tries_to_connect() {
