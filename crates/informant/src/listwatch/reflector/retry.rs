@@ -86,14 +86,14 @@ impl Retry {
     /// Notes that a watch was opened. That does not show that the storage works: a server can open a watch from its cache.
     pub(super) fn note_watch(&mut self) {
         let now = self.note_acceptance();
-        self.delays.delays.note_success(now);
+        self.delays.note_success(now);
     }
 
     /// Notes a complete list. Returns the time.
     pub(super) fn note_list(&mut self) -> Instant {
         let now = self.note_acceptance();
         self.note_storage(now);
-        self.delays.delays.note_success(now);
+        self.delays.note_success(now);
         self.has_probed = false;
         now
     }
@@ -171,7 +171,7 @@ impl Retry {
     async fn wait_at(&mut self, gate: &Gate, outage: Option<(Duration, Duration)>, because: &Arc<ListWatchError>) {
         let now = Instant::now();
         let retry_after = because.source.retry_after();
-        let delays = &mut self.delays.delays;
+        let delays = &mut self.delays.at_gate;
         let own = delays.after_failure(now, retry_after);
         let turn = outage.map_or(own, |(length, short)| delays.until_probe(length, short, own));
         let after_success = delays.between(Duration::ZERO, RECONNECT_SPREAD);

@@ -127,14 +127,18 @@ async fn all_caches_equal_the_server_within_five_seconds_after_each_outage() {
     client.stop().await;
 }
 
-/// A server in a crash loop: each time it is up for three seconds, without an event, and has another history or has compacted the old one.
+/// A server in a crash loop: each time it is up for three seconds, without an event, and has another history or has compacted the old one. While it is
+/// down, connections are refused, or a load balancer answers 503.
 #[tokio::test(start_paused = true)]
 async fn all_caches_equal_the_server_within_seconds_after_a_crash_loop() {
-    for is_restored in [false, true] {
+    let down = [Fault::Refuse, Fault::status(503)];
+    for (is_restored, fault) in
+        [false, true].into_iter().flat_map(|is_restored| down.each_ref().map(|it| (is_restored, it)))
+    {
         let client = Client::new().await;
         let backup = client.server.backup();
         let crash = async || {
-            let outage = client.server.inject(On::any(), Fault::Refuse);
+            let outage = client.server.inject(On::any(), fault.clone());
             match is_restored {
                 true => client.server.restore(&backup),
                 false => {
@@ -156,7 +160,7 @@ async fn all_caches_equal_the_server_within_seconds_after_a_crash_loop() {
 
         // From the second history change within a minute on, lists wait up to five seconds.
         let limit = if is_restored { 10 * SECOND } else { 5 * SECOND };
-        assert!(took <= limit, "{took:?}, restored: {is_restored}");
+        assert!(took <= limit, "{took:?}, restored: {is_restored}, {fault:?}");
         client.stop().await;
     }
 }

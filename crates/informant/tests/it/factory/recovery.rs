@@ -373,3 +373,57 @@ async fn a_list_that_begins_after_the_time_limit_has_twice_the_time_although_oth
     assert_eq!((informer.lister().len(), informer.status().source.lists), (3, 2));
     informer.stop().await.unwrap();
 }
+
+/// A source whose lists fail with 503 until a time; lookups and watches fail until an earlier one.
+struct Refusing {
+    source: KubeSource,
+    until: Instant,
+    lists_until: Instant,
+}
+
+impl Refusing {
+    fn check(until: Instant) -> Result<(), SourceError> {
+        let status = kube::core::Status { code: 503, message: "no".into(), ..kube::core::Status::default() };
+        if Instant::now() < until {
+            Err(SourceError::Status { status: Box::new(status), retry_after: None })
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl ListWatch<ConfigMap> for Refusing {
+    async fn list(&self, request: ListRequest) -> Result<ListStream<ConfigMap>, SourceError> {
+        Self::check(self.lists_until)?;
+        self.source.list(request).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Result<WatchStream<ConfigMap>, SourceError> {
+        Self::check(self.until)?;
+        self.source.watch(request).await
+    }
+
+    async fn look_up(&self, request: LookupRequest) -> Result<Option<LookupAnswer<ConfigMap>>, SourceError> {
+        Self::check(self.until)?;
+        self.source.look_up(request).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_refused_soon_after_the_first_answered_probe_is_repeated_soon() {
+    let server = ApiServer::new();
+    server.put("configmaps", config("shop/a")).unwrap();
+    let begun = Instant::now();
+    let source = Refusing {
+        source: KubeSource::of_kind::<ConfigMap>(client(&server)),
+        until: begun + 55 * SECOND,
+        lists_until: begun + 57 * SECOND,
+    };
+    let informer = SharedInformer::<ConfigMap>::builder(source).on_error(|_| {}).build();
+    informer.start();
+
+    informer.synced().await.unwrap();
+
+    assert!(begun.elapsed() <= 62 * SECOND, "{:?}", begun.elapsed());
+    informer.stop().await.unwrap();
+}
