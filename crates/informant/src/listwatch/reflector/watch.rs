@@ -294,8 +294,8 @@ impl<'a> OpenWatch<'a> {
                 Ordering::Equal | Ordering::Greater if newest == self.intake.resume.reached() => VersionAnswer::Same,
                 Ordering::Equal | Ordering::Greater => VersionAnswer::Newer,
             },
-            Err(error) if error.class() == ErrorClass::Overloaded || error.class().is_outage() => {
-                self.is_unanswered |= error.class().is_outage();
+            Err(error) if error.class().is_outage() => {
+                self.is_unanswered = true;
                 VersionAnswer::Nothing
             }
             Err(_) => VersionAnswer::Refused,

@@ -221,6 +221,24 @@ async fn a_process_that_stood_still_does_not_report_a_silent_server() {
     world.factory.stop().await.unwrap();
 }
 
+/// The server has too many requests, and its watches work.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_the_question_for_its_version_with_429_does_not_count_as_silent() {
+    let world = World::new(ApiServer::new()).await;
+    sleep_seconds(1.0).await;
+    world.server.inject(On::list(), Fault::status(429));
+    world.server.clear_requests();
+
+    for _ in 0..300 {
+        sleep_seconds(1.0).await;
+        assert!(world.factory.problems().is_empty(), "{:?}", world.factory.problems());
+    }
+
+    assert!(world.errors().is_empty());
+    assert!(world.server.requests().len() <= 12, "twice a minute");
+    world.factory.stop().await.unwrap();
+}
+
 /// A source whose lists take 20 s, and whose lookups take 3 s and 1 s by turns.
 struct Slow {
     source: KubeSource,
