@@ -10,8 +10,9 @@
 //! [`witness`](crate::listwatch::witness). If the server has that event, both histories are the same up to it. The watch is resumed there, not at a later
 //! bookmark, so that every later event of either history is delivered.
 
-use std::{cmp::Ordering, sync::Arc, time::Duration};
+use std::{cmp::Ordering, pin::pin, sync::Arc, time::Duration};
 
+use futures_util::future::{Either, select};
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
@@ -88,10 +89,23 @@ impl HistoryCheck {
             self.outage.note_failed_attempt(ErrorClass::Unreachable);
         }
         self.shared.reporter.set(Activity::CheckingHistory);
-        let verdict = match is_suspicious {
-            true => self.ask(self.witness.as_ref(), &mut intake.resume, requests, retry).await?,
-            false => self.ask_storage((since, opened_at), intake, requests, retry).await?,
+        let asked = {
+            let asked = pin!(async {
+                match is_suspicious {
+                    true => self.ask(self.witness.as_ref(), &mut intake.resume, requests, retry).await,
+                    false => self.ask_storage((since, opened_at), intake, requests, retry).await,
+                }
+            });
+            match select(asked, pin!(self.next_change())).await {
+                Either::Left((verdict, _)) => Some(verdict?),
+                Either::Right(_) => None,
+            }
         };
+        // Another reflector has found a history change. This one may have asked a kind that hangs.
+        let verdict = asked.unwrap_or_else(|| {
+            self.shared.reporter.update(|status| status.pending = None);
+            Verdict::Changed
+        });
         let unproven = || SourceError::HistoryUnproven { reached: intake.resume.reached() };
         let is_unchecked = match verdict {
             Verdict::Changed => return Err(self.note_history_change(intake)),

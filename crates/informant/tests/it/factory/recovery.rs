@@ -17,8 +17,9 @@ use informant::{
     },
 };
 use informant_apiserver::{ApiServer, Fault, On, Verb};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use parking_lot::Mutex;
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::support::{
@@ -236,6 +237,32 @@ async fn a_server_that_refuses_the_question_for_its_version_with_429_does_not_co
 
     assert!(world.errors().is_empty());
     assert!(world.server.requests().len() <= 12, "twice a minute");
+    world.factory.stop().await.unwrap();
+}
+
+/// The newest event is of a kind that hangs. One informer asks for its own event after 5 s; another one waits for its turn meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_restore_is_noticed_by_all_at_once_although_one_kind_hangs() {
+    let server = ApiServer::new();
+    let backup = server.backup();
+    let world = World::new(server.clone()).await;
+    let services = world.factory.informer::<Service>();
+    world.factory.start();
+    services.synced().await.unwrap();
+    let service = json!({"metadata": {"namespace": "shop", "name": "a"}});
+    server.put("services", service).unwrap();
+    server.put("secrets", secret("shop/b")).unwrap();
+    server.put("configmaps", config("shop/newest")).unwrap();
+    sleep_seconds(1.0).await;
+    let outage = server.inject(On::any(), Fault::Refuse);
+    server.restore(&backup);
+    sleep_seconds(10.0).await;
+    server.inject(On::any().of("configmaps"), Fault::Hang);
+    server.remove_fault(outage);
+
+    sleep_seconds(9.0).await;
+
+    assert_eq!((world.secrets.lister().len(), services.lister().len()), (0, 0));
     world.factory.stop().await.unwrap();
 }
 
