@@ -150,6 +150,7 @@ impl Retry {
                 return self.wait_at(gate, Some((refused_for, SHORT_REFUSAL)), because).await;
             }
             RetryRule::Alone => {
+                let delays = &mut self.delays.while_refused;
                 let delay = delays.after_failure(now, retry_after);
                 delays.until_probe(refused_for, SHORT_REFUSAL, delay).max(obeyed(retry_after))
             }
@@ -178,7 +179,7 @@ impl Retry {
     async fn wait_at(&mut self, gate: &Gate, outage: Option<(Duration, Duration)>, because: &Arc<ListWatchError>) {
         let now = Instant::now();
         let retry_after = because.source.retry_after();
-        let delays = &mut self.delays.at_gate;
+        let delays = &mut self.delays.while_refused;
         let own = delays.after_failure(now, retry_after);
         let turn = outage.map_or(own, |(length, short)| delays.until_probe(length, short, own));
         let after_success = delays.between(Duration::ZERO, RECONNECT_SPREAD);

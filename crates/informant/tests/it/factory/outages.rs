@@ -165,6 +165,28 @@ async fn all_caches_equal_the_server_within_seconds_after_a_crash_loop() {
     }
 }
 
+/// What broke the watches is not what refused them before.
+#[tokio::test(start_paused = true)]
+async fn watches_that_break_soon_after_they_were_refused_are_opened_again_soon() {
+    for code in [401, 403, 404, 429, 503] {
+        let client = Client::new().await;
+        let refusal = client.server.inject(On::any(), Fault::status(code));
+        client.server.cut_all_watches();
+        sleep_seconds(50.0).await;
+        client.server.remove_fault(refusal);
+        while client.server.open_watches("configmaps") < NAMESPACES {
+            sleep_seconds(0.1).await;
+        }
+        client.server.cut_all_watches();
+        client.change();
+
+        let took = client.caught_up().await;
+
+        assert!(took <= 5 * SECOND, "{took:?} after {code}");
+        client.stop().await;
+    }
+}
+
 /// Requests that no server answers any more, because their connections are lost.
 #[tokio::test(start_paused = true)]
 async fn requests_that_were_made_just_before_a_silent_server_answers_again_are_repeated_soon() {
