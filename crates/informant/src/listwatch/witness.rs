@@ -7,7 +7,7 @@
 use std::{cmp::Ordering, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{
     LookupAnswer, LookupRequest, SourceError,
@@ -28,6 +28,8 @@ pub(crate) struct Witness {
     pub(crate) scanner: Arc<Mutex<Scanner>>,
     /// The number of history changes before the event.
     pub(crate) history: u64,
+    /// When the reflector last listed. The list may be of another history than what other reflectors received before.
+    pub(crate) listed_at: Instant,
 }
 
 /// What a source answered about its history.

@@ -35,7 +35,8 @@ pub(crate) struct Storage {
 /// The newest answers about the history of a storage.
 #[derive(Debug, Default)]
 struct Proofs {
-    proven: Option<Answer>,
+    /// With the time of the list before the proven event.
+    proven: Option<(Answer, Instant)>,
     newest: Option<Answer>,
     /// The version of the newest witness that the storage no longer has.
     compacted: Option<ResourceVersion>,
@@ -93,25 +94,35 @@ impl Storage {
         proofs.compacted.as_ref().is_some_and(has_compacted)
     }
 
-    /// Notes that the storage, when it was asked, had its old history up to the version `proven`, and that its newest version was `newest`.
-    pub(crate) fn note_answer(&self, asked_at: Instant, proven: Option<ResourceVersion>, newest: ResourceVersion) {
+    /// Notes that the storage, when it was asked, had the history that a reflector followed since it listed, up to the version `proven`, and that its newest
+    /// version was `newest`.
+    pub(crate) fn note_answer(
+        &self,
+        asked_at: Instant,
+        proven: Option<(ResourceVersion, Instant)>,
+        newest: ResourceVersion,
+    ) {
         let mut proofs = self.proofs.lock();
-        if let Some(version) = proven {
-            proofs.proven = Some(Answer { asked_at, version });
+        if let Some((version, listed_at)) = proven {
+            proofs.proven = Some((Answer { asked_at, version }, listed_at));
         }
         proofs.newest = Some(Answer { asked_at, version: newest });
     }
 
-    /// Returns the version up to which the storage has its old history, if that covers `content`. See [`Answer::counts_for`] for the times.
+    /// Returns the version up to which the storage has its old history, if that covers `content`, which was received until `received_at`. See
+    /// [`Answer::counts_for`] for the other times.
     pub(crate) fn proven(
         &self,
         content: &ResourceVersion,
+        received_at: Instant,
         lost_at: Instant,
         opened_at: Instant,
     ) -> Option<ResourceVersion> {
         let proofs = self.proofs.lock();
-        let proven = proofs.proven.as_ref().filter(|answer| answer.counts_for(lost_at, opened_at))?;
-        covers(&proven.version, content).then(|| proven.version.clone())
+        let (proven, _) = proofs.proven.as_ref().filter(|(answer, listed_at)| {
+            *listed_at <= received_at && answer.counts_for(lost_at, opened_at) && covers(&answer.version, content)
+        })?;
+        Some(proven.version.clone())
     }
 
     /// Returns the newest version of the storage.
@@ -150,29 +161,31 @@ mod tests {
         let begun = Instant::now();
         let at = |seconds: u32| begun + seconds * SECOND;
         let storage = Storage::default();
-        storage.note_answer(at(10), Some("100".into()), "120".into());
+        storage.note_answer(at(10), Some(("100".into(), at(5))), "120".into());
 
         let table = [(10, 5, true), (9, 12, true), (11, 12, false), (9, 13, false)];
         for (lost, opened, counts) in table {
-            assert_eq!(storage.proven(&"100".into(), at(lost), at(opened)).is_some(), counts, "{lost} {opened}");
+            let proven = storage.proven(&"100".into(), at(5), at(lost), at(opened));
+            assert_eq!(proven.is_some(), counts, "{lost} {opened}");
             assert_eq!(storage.newest(at(lost), at(opened)).is_some(), counts, "{lost} {opened}");
         }
+        assert_eq!(storage.proven(&"100".into(), at(4), at(10), at(10)), None, "the list may be of another history");
     }
 
     #[test]
     fn an_answer_covers_content_that_is_not_newer_than_the_proven_version() {
         let now = Instant::now();
         let storage = Storage::default();
-        storage.note_answer(now, Some("100".into()), "120".into());
+        storage.note_answer(now, Some(("100".into(), now)), "120".into());
         for (content, is_covered) in [("99", true), ("100", true), ("101", false), ("v1", false)] {
-            let proven = storage.proven(&content.into(), now, now);
+            let proven = storage.proven(&content.into(), now, now, now);
             assert_eq!(proven, is_covered.then(|| "100".into()), "{content}");
         }
         storage.note_answer(now, None, "130".into());
         assert_eq!(storage.newest(now, now), Some("130".into()));
-        assert_eq!(storage.proven(&"100".into(), now, now), Some("100".into()), "the proof is kept");
+        assert_eq!(storage.proven(&"100".into(), now, now, now), Some("100".into()), "the proof is kept");
 
         storage.forget_answers();
-        assert_eq!((storage.newest(now, now), storage.proven(&"1".into(), now, now)), (None, None));
+        assert_eq!((storage.newest(now, now), storage.proven(&"1".into(), now, now, now)), (None, None));
     }
 }

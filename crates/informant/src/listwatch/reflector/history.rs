@@ -10,8 +10,9 @@
 //! [`witness`](crate::listwatch::witness). If the server has that event, both histories are the same up to it. The watch is resumed there, not at a later
 //! bookmark, so that every later event of either history is delivered.
 
-use std::{cmp::Ordering, sync::Arc, time::Duration};
+use std::{cmp::Ordering, pin::pin, sync::Arc, time::Duration};
 
+use futures_util::future::{Either, select};
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
@@ -42,6 +43,10 @@ pub(super) struct HistoryCheck {
     changes: u64,
     /// The newest event when the last watch or list ended, if it proves that the server has everything that was received.
     witness: Option<Arc<Witness>>,
+    /// When the last list was accepted.
+    listed_at: Instant,
+    /// When the last list or byte was received. What a reflector receives that lists later may be of another history.
+    received_at: Instant,
     /// Reads the answers about the witness.
     scanner: Arc<Mutex<Scanner>>,
 }
@@ -55,8 +60,8 @@ const ONLY_WITNESS_WITHIN: Duration = Duration::from_secs(15);
 impl HistoryCheck {
     pub(super) fn new(shared: Shared, scanner: Scanner) -> Self {
         let changes = shared.health.history_changes();
-        let (outage, scanner) = (Outage::new(Instant::now()), Arc::new(Mutex::new(scanner)));
-        Self { shared, outage, changes, witness: None, scanner }
+        let (now, scanner) = (Instant::now(), Arc::new(Mutex::new(scanner)));
+        Self { shared, outage: Outage::new(now), changes, witness: None, listed_at: now, received_at: now, scanner }
     }
 
     /// Checks, after an outage, whether a watch that was opened now can be resumed. Returns true if it can, but nothing has proven the history.
@@ -84,10 +89,23 @@ impl HistoryCheck {
             self.outage.note_failed_attempt(ErrorClass::Unreachable);
         }
         self.shared.reporter.set(Activity::CheckingHistory);
-        let verdict = match is_suspicious {
-            true => self.ask(self.witness.as_ref(), &mut intake.resume, requests, retry).await?,
-            false => self.ask_storage((since, opened_at), intake, requests, retry).await?,
+        let asked = {
+            let asked = pin!(async {
+                match is_suspicious {
+                    true => self.ask(self.witness.as_ref(), &mut intake.resume, requests, retry).await,
+                    false => self.ask_storage((since, opened_at), intake, requests, retry).await,
+                }
+            });
+            match select(asked, pin!(self.next_change())).await {
+                Either::Left((verdict, _)) => Some(verdict?),
+                Either::Right(_) => None,
+            }
         };
+        // Another reflector has found a history change. This one may have asked a kind that hangs.
+        let verdict = asked.unwrap_or_else(|| {
+            self.shared.reporter.update(|status| status.pending = None);
+            Verdict::Changed
+        });
         let unproven = || SourceError::HistoryUnproven { reached: intake.resume.reached() };
         let is_unchecked = match verdict {
             Verdict::Changed => return Err(self.note_history_change(intake)),
@@ -129,8 +147,21 @@ impl HistoryCheck {
         SourceError::HistoryChanged { reached: intake.resume.newest() }
     }
 
-    /// Offers the newest event to the other reflectors of the storage, because a watch or list ended.
-    pub(super) fn offer_witness(&mut self, anchors: &Anchors) {
+    /// Notes a list that was accepted now, with these newest items.
+    pub(super) fn note_list(&mut self, anchors: &Anchors) {
+        self.listed_at = Instant::now();
+        self.received_at = self.listed_at;
+        self.offer_witness(anchors);
+    }
+
+    /// Notes the end of a watch, with its newest events. Its last byte arrived at `last_byte_at`.
+    pub(super) fn note_watch_end(&mut self, anchors: &Anchors, last_byte_at: Instant) {
+        self.received_at = last_byte_at;
+        self.offer_witness(anchors);
+    }
+
+    /// Offers the newest event to the other reflectors of the storage.
+    fn offer_witness(&mut self, anchors: &Anchors) {
         let newest = anchors.newest.as_ref().filter(|_| anchors.are_complete()).cloned();
         // While servers may have different histories, one of them may mix them: then its newest events are right, and older ones are not.
         let first = anchors.first.as_ref().filter(|_| self.shared.health.is_suspicious(Instant::now()));
@@ -143,6 +174,7 @@ impl HistoryCheck {
                 source: Arc::clone(&self.shared.source),
                 scanner: Arc::clone(&self.scanner),
                 history: self.changes,
+                listed_at: self.listed_at,
             })
         });
         if let Some(witness) = &self.witness {
@@ -164,13 +196,15 @@ impl HistoryCheck {
         let content = intake.anchors.content().cloned().unwrap_or_else(|| intake.resume.reached());
         // The newest event of the storage proves the most; if it is not conclusive, this reflector's own event may be. If another reflector has
         // asked for long, the kind of that witness may hang.
-        let best = storage.witness(self.changes).filter(|best| covers(best.version(), &content));
+        let is_of_our_history = |best: &Arc<Witness>| best.listed_at <= self.received_at;
+        let best =
+            storage.witness(self.changes).filter(is_of_our_history).filter(|best| covers(best.version(), &content));
         let best = best.filter(|_| turn.is_some() || own.is_none());
         if let Some(newest) = storage.newest(lost_at, opened_at) {
             if intake.resume.note_newest_version(&newest) == Ordering::Less {
                 return Ok(Verdict::Changed);
             }
-            match storage.proven(&content, lost_at, opened_at) {
+            match storage.proven(&content, self.received_at, lost_at, opened_at) {
                 Some(version) => {
                     self.resume_at_latest(&version, &mut intake.resume);
                     return Ok(Verdict::Same);
@@ -218,9 +252,10 @@ impl HistoryCheck {
         if let (Some(witness), Verdict::Unproven) = (witness, verdict) {
             self.shared.storage.note_compacted(witness);
         }
-        let proven = witness.filter(|_| verdict == Verdict::Same).map(|witness| witness.version());
-        self.shared.storage.note_answer(asked_at, proven.cloned(), newest);
-        proven.into_iter().for_each(|version| self.resume_at_latest(version, resume));
+        let proven = witness.filter(|_| verdict == Verdict::Same);
+        let proof = proven.map(|witness| (witness.version().clone(), witness.listed_at));
+        self.shared.storage.note_answer(asked_at, proof, newest);
+        proven.into_iter().for_each(|witness| self.resume_at_latest(witness.version(), resume));
         Ok(verdict)
     }
 

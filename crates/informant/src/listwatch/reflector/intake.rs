@@ -105,7 +105,7 @@ impl Intake {
             self.reporter.update_silently(|status| status.history_changes += 1);
         }
         self.anchors = list.anchors();
-        history.offer_witness(&self.anchors);
+        history.note_list(&self.anchors);
         self.resume.note_accepted_list(asked, &version, list.pages > 1);
         self.unclear_events.note_accepted_list();
         debug!(rv = %version, count = list.objects.len(), "listed");

@@ -124,7 +124,7 @@ impl Requests {
     {
         let mut may_repeat = true;
         loop {
-            let asked_at = Instant::now();
+            let (asked_at, was_silent) = (Instant::now(), self.shared.health.is_silent());
             let unanswered = self.unanswered.filter(|(last, _)| *last == operation).map_or(0, |(_, count)| count);
             let limit = within.saturating_mul(1 << unanswered.min(10)).min(IDLE_TIMEOUT);
             let mut response = pin!(request());
@@ -136,7 +136,7 @@ impl Requests {
             self.shared.reporter.update(|status| status.pending = Some(pending));
             let response = {
                 let (is_late, answers_again) =
-                    (pin!(sleep_until(asked_at + limit)), pin!(self.answers_again(asked_at, may_repeat)));
+                    (pin!(sleep_until(asked_at + limit)), pin!(self.answers_again(asked_at, was_silent, may_repeat)));
                 match select(response, select(is_late, answers_again)).await {
                     Either::Left((response, _)) => Some(response),
                     Either::Right(_) => None,
@@ -160,10 +160,11 @@ impl Requests {
         }
     }
 
-    /// Waits until the server answers a question after it did not answer one. Shows in the status whether it has answered one since `asked_at`.
-    async fn answers_again(&self, asked_at: Instant, may_repeat: bool) {
+    /// Waits until the server answers a question after it did not answer one; `was_silent` if it had not answered one at `asked_at`. Shows in the status
+    /// whether it has answered one since then.
+    async fn answers_again(&self, asked_at: Instant, was_silent: bool, may_repeat: bool) {
         let Shared { health, reporter, .. } = &self.shared;
-        let mut was_silent = false;
+        let mut was_silent = was_silent || health.has_been_silent_since(asked_at);
         loop {
             if health.begin_question(Instant::now())
                 && let Ok(None) = ask_server(&self.shared, ANSWER_WITHIN).await

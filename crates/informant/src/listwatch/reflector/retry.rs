@@ -14,7 +14,7 @@ use crate::listwatch::{
     Backoff, ListWatchError, SourceError,
     health::{Gate, ReflectorId, RetryDelays},
     rules::{
-        contact::Contact,
+        contact::{Contact, STARTING},
         delays::{SHORT_OUTAGE, SHORT_REFUSAL, obeyed},
         error_class::{ErrorClass, RetryRule},
         failure_delays::FailureDelays,
@@ -33,6 +33,8 @@ pub(super) struct Retry {
     has_probed: bool,
     /// True if a request failed because of the storage (5xx), and none has shown since that the storage works.
     is_storage_failing: bool,
+    /// When a request last failed because of the storage, or of a load balancer that does not reach the server.
+    storage_failed_at: Option<Instant>,
 }
 
 /// Within this time after the server can be reached again, all reflectors of a client retry.
@@ -41,7 +43,7 @@ const RECONNECT_SPREAD: Duration = Duration::from_secs(2);
 impl Retry {
     pub(super) fn new(shared: Shared, id: ReflectorId, backoff: Backoff) -> Self {
         let (contact, delays) = (Contact::default(), FailureDelays::new(backoff));
-        Self { shared, id, contact, delays, has_probed: false, is_storage_failing: false }
+        Self { shared, id, contact, delays, has_probed: false, is_storage_failing: false, storage_failed_at: None }
     }
 
     /// Returns true if the server may still be starting after an outage.
@@ -86,20 +88,23 @@ impl Retry {
     /// Notes that a watch was opened. That does not show that the storage works: a server can open a watch from its cache.
     pub(super) fn note_watch(&mut self) {
         let now = self.note_acceptance();
-        self.delays.delays.note_success(now);
+        self.delays.note_success(now);
     }
 
     /// Notes a complete list. Returns the time.
     pub(super) fn note_list(&mut self) -> Instant {
         let now = self.note_acceptance();
         self.note_storage(now);
-        self.delays.delays.note_success(now);
+        self.delays.note_success(now);
         self.has_probed = false;
         now
     }
 
     /// Notes the failure of a request.
     pub(super) fn note_failure(&mut self, failure: &ListWatchError) {
+        if failure.source.class() == ErrorClass::ServerError {
+            self.storage_failed_at = Some(Instant::now());
+        }
         match failure.is_unreachable() {
             true => {
                 self.contact.note_unreachable(Instant::now());
@@ -145,6 +150,7 @@ impl Retry {
                 return self.wait_at(gate, Some((refused_for, SHORT_REFUSAL)), because).await;
             }
             RetryRule::Alone => {
+                let delays = &mut self.delays.while_refused;
                 let delay = delays.after_failure(now, retry_after);
                 delays.until_probe(refused_for, SHORT_REFUSAL, delay).max(obeyed(retry_after))
             }
@@ -163,7 +169,9 @@ impl Retry {
         // A starting server breaks connections, and has no version before its start.
         let may_be_start =
             matches!(class, ErrorClass::ConnectionLost | ErrorClass::Expired | ErrorClass::HistoryChanged);
-        let is_startup_error = because.may_be_startup_error() || (may_be_start && self.is_server_starting());
+        let is_storage_starting = self.storage_failed_at.is_some_and(|failed| now - failed < STARTING);
+        let is_starting = self.is_server_starting() || is_storage_starting;
+        let is_startup_error = because.may_be_startup_error() || (may_be_start && is_starting);
         self.delays.after(class, is_startup_error, because.source.retry_after(), now)
     }
 
@@ -171,7 +179,7 @@ impl Retry {
     async fn wait_at(&mut self, gate: &Gate, outage: Option<(Duration, Duration)>, because: &Arc<ListWatchError>) {
         let now = Instant::now();
         let retry_after = because.source.retry_after();
-        let delays = &mut self.delays.delays;
+        let delays = &mut self.delays.while_refused;
         let own = delays.after_failure(now, retry_after);
         let turn = outage.map_or(own, |(length, short)| delays.until_probe(length, short, own));
         let after_success = delays.between(Duration::ZERO, RECONNECT_SPREAD);

@@ -146,7 +146,7 @@ impl<'a> OpenWatch<'a> {
         if *is_unanswered || shared.health.has_been_silent_since(reader.last_byte_at) {
             history.outage.note_failed_attempt(ErrorClass::Unreachable);
         }
-        history.offer_witness(&intake.anchors);
+        history.note_watch_end(&intake.anchors, reader.last_byte_at);
         let since_opened = begun.elapsed();
         let since_asked = if reader.is_streamed_list { since_opened } else { reader.asked_at.elapsed() };
         let stats = WatchStats { has_moved: self.progress.has_moved, since_asked, since_opened };
@@ -294,8 +294,8 @@ impl<'a> OpenWatch<'a> {
                 Ordering::Equal | Ordering::Greater if newest == self.intake.resume.reached() => VersionAnswer::Same,
                 Ordering::Equal | Ordering::Greater => VersionAnswer::Newer,
             },
-            Err(error) if error.class() == ErrorClass::Overloaded || error.class().is_outage() => {
-                self.is_unanswered |= error.class().is_outage();
+            Err(error) if error.class().is_outage() => {
+                self.is_unanswered = true;
                 VersionAnswer::Nothing
             }
             Err(_) => VersionAnswer::Refused,

@@ -20,7 +20,7 @@ pub(crate) struct Contact {
 }
 
 /// How long a server counts as starting after its first answer. It may refuse requests that it allows a moment later.
-const STARTING: Duration = Duration::from_secs(30);
+pub(crate) const STARTING: Duration = Duration::from_secs(30);
 
 /// The number of attempts with short delays if the server answers other reflectors but not this one.
 const QUICK_LONE_FAILURES: u32 = 4;

@@ -32,6 +32,9 @@ use super::{
 #[derive(Debug)]
 pub(crate) struct FailureDelays {
     pub(crate) delays: Delays,
+    /// The delays of a request that is refused, and at a closed [gate](crate::listwatch::health::Gate). They do not make others longer: a failure that
+    /// follows when requests are accepted again is a new one.
+    pub(crate) while_refused: Delays,
     /// True if the reflector has listed at once after an expired version since a watch last delivered a newer version or was open for ten seconds.
     has_relisted_at_once: bool,
     /// When the history last changed, and how often it did within a minute of the change before.
@@ -49,15 +52,23 @@ const FREQUENT_HISTORY_CHANGES: Duration = Duration::from_secs(60);
 
 impl FailureDelays {
     pub(crate) fn new(backoff: Backoff) -> Self {
-        Self { delays: Delays::new(backoff), has_relisted_at_once: false, last_history_change: None }
+        let (delays, while_refused) = (Delays::new(backoff), Delays::new(backoff));
+        Self { delays, while_refused, has_relisted_at_once: false, last_history_change: None }
     }
 
     /// Starts again from the first delay, if a watch that has ended worked.
     pub(crate) fn note_watch(&mut self, watch: WatchStats) {
         if watch.has_moved || watch.since_opened >= STEADY {
             self.delays.restart();
+            self.while_refused.restart();
             self.has_relisted_at_once = false;
         }
+    }
+
+    /// Notes a success: a complete list, or an open watch.
+    pub(crate) fn note_success(&mut self, now: Instant) {
+        self.delays.note_success(now);
+        self.while_refused.note_success(now);
     }
 
     /// Returns how long the backoff after a failure lasts. `is_startup_error` means that a starting server may have caused the failure;

@@ -63,7 +63,7 @@ pub(crate) enum VersionAnswer {
     Newer,
     /// Nothing, in time.
     Nothing,
-    /// An error that does not show the version, such as 403.
+    /// An error that does not show the version, such as 403 or 429.
     Refused,
     /// The source does not support the question.
     Unsupported,

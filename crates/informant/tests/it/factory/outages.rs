@@ -127,14 +127,18 @@ async fn all_caches_equal_the_server_within_five_seconds_after_each_outage() {
     client.stop().await;
 }
 
-/// A server in a crash loop: each time it is up for three seconds, without an event, and has another history or has compacted the old one.
+/// A server in a crash loop: each time it is up for three seconds, without an event, and has another history or has compacted the old one. While it is
+/// down, connections are refused, or a load balancer answers 503.
 #[tokio::test(start_paused = true)]
 async fn all_caches_equal_the_server_within_seconds_after_a_crash_loop() {
-    for is_restored in [false, true] {
+    let down = [Fault::Refuse, Fault::status(503)];
+    for (is_restored, fault) in
+        [false, true].into_iter().flat_map(|is_restored| down.each_ref().map(|it| (is_restored, it)))
+    {
         let client = Client::new().await;
         let backup = client.server.backup();
         let crash = async || {
-            let outage = client.server.inject(On::any(), Fault::Refuse);
+            let outage = client.server.inject(On::any(), fault.clone());
             match is_restored {
                 true => client.server.restore(&backup),
                 false => {
@@ -156,7 +160,47 @@ async fn all_caches_equal_the_server_within_seconds_after_a_crash_loop() {
 
         // From the second history change within a minute on, lists wait up to five seconds.
         let limit = if is_restored { 10 * SECOND } else { 5 * SECOND };
-        assert!(took <= limit, "{took:?}, restored: {is_restored}");
+        assert!(took <= limit, "{took:?}, restored: {is_restored}, {fault:?}");
+        client.stop().await;
+    }
+}
+
+/// What broke the watches is not what refused them before.
+#[tokio::test(start_paused = true)]
+async fn watches_that_break_soon_after_they_were_refused_are_opened_again_soon() {
+    for code in [401, 403, 404, 429, 503] {
+        let client = Client::new().await;
+        let refusal = client.server.inject(On::any(), Fault::status(code));
+        client.server.cut_all_watches();
+        sleep_seconds(50.0).await;
+        client.server.remove_fault(refusal);
+        while client.server.open_watches("configmaps") < NAMESPACES {
+            sleep_seconds(0.1).await;
+        }
+        client.server.cut_all_watches();
+        client.change();
+
+        let took = client.caught_up().await;
+
+        assert!(took <= 5 * SECOND, "{took:?} after {code}");
+        client.stop().await;
+    }
+}
+
+/// Requests that no server answers any more, because their connections are lost.
+#[tokio::test(start_paused = true)]
+async fn requests_that_were_made_just_before_a_silent_server_answers_again_are_repeated_soon() {
+    for length in [31.0, 35.0, 38.0, 100.0, 115.0] {
+        let client = Client::new().await;
+        let hang = client.server.inject(On::any(), Fault::Hang);
+        client.server.cut_all_watches();
+        sleep_seconds(length).await;
+        client.server.remove_fault(hang);
+        client.change();
+
+        let took = client.caught_up().await;
+
+        assert!(took <= 15 * SECOND, "{took:?} after {length} s");
         client.stop().await;
     }
 }

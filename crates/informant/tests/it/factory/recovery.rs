@@ -17,13 +17,14 @@ use informant::{
     },
 };
 use informant_apiserver::{ApiServer, Fault, On, Verb};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use parking_lot::Mutex;
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::support::{
     reflector::{full_lists, sleep_seconds},
-    servers::{SECOND, client, config},
+    servers::{SECOND, client, config, keys},
 };
 
 /// A server with two kinds, and a factory with an informer of each, synced.
@@ -87,6 +88,34 @@ async fn a_restore_is_noticed_although_the_kind_of_the_newest_event_is_refused()
         assert_eq!(world.secrets.lister().len(), 0, "{code}: the lost secret is gone");
         world.factory.stop().await.unwrap();
     }
+}
+
+/// P1: what an informer received that listed after the restore proves nothing about the history before.
+#[tokio::test(start_paused = true)]
+async fn a_restore_is_noticed_although_another_informer_was_started_after_it() {
+    let server = ApiServer::new();
+    server.put("secrets", secret("shop/a")).unwrap();
+    let factory = SharedInformerFactory::builder(client(&server)).on_error(|_| {}).build();
+    let secrets = factory.informer::<Secret>();
+    factory.start();
+    factory.synced().await.unwrap();
+    let backup = server.backup();
+    server.put("secrets", secret("shop/lost")).unwrap();
+    sleep_seconds(1.0).await;
+    let outage = server.inject(On::any().of("secrets"), Fault::Refuse);
+    server.restore(&backup);
+    for number in 0..20 {
+        server.put("configmaps", config(&format!("shop/{number}"))).unwrap();
+    }
+    let configs = factory.informer::<ConfigMap>();
+    factory.start();
+    configs.synced().await.unwrap();
+    server.remove_fault(outage);
+
+    sleep_seconds(60.0).await;
+
+    assert_eq!(keys(&secrets), ["shop/a"]);
+    factory.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -190,6 +219,50 @@ async fn a_process_that_stood_still_does_not_report_a_silent_server() {
     sleep_seconds(5.0).await;
 
     assert!(world.errors().is_empty() && world.factory.problems().is_empty(), "{:?}", world.factory.problems());
+    world.factory.stop().await.unwrap();
+}
+
+/// The server has too many requests, and its watches work.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_the_question_for_its_version_with_429_does_not_count_as_silent() {
+    let world = World::new(ApiServer::new()).await;
+    sleep_seconds(1.0).await;
+    world.server.inject(On::list(), Fault::status(429));
+    world.server.clear_requests();
+
+    for _ in 0..300 {
+        sleep_seconds(1.0).await;
+        assert!(world.factory.problems().is_empty(), "{:?}", world.factory.problems());
+    }
+
+    assert!(world.errors().is_empty());
+    assert!(world.server.requests().len() <= 12, "twice a minute");
+    world.factory.stop().await.unwrap();
+}
+
+/// The newest event is of a kind that hangs. One informer asks for its own event after 5 s; another one waits for its turn meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_restore_is_noticed_by_all_at_once_although_one_kind_hangs() {
+    let server = ApiServer::new();
+    let backup = server.backup();
+    let world = World::new(server.clone()).await;
+    let services = world.factory.informer::<Service>();
+    world.factory.start();
+    services.synced().await.unwrap();
+    let service = json!({"metadata": {"namespace": "shop", "name": "a"}});
+    server.put("services", service).unwrap();
+    server.put("secrets", secret("shop/b")).unwrap();
+    server.put("configmaps", config("shop/newest")).unwrap();
+    sleep_seconds(1.0).await;
+    let outage = server.inject(On::any(), Fault::Refuse);
+    server.restore(&backup);
+    sleep_seconds(10.0).await;
+    server.inject(On::any().of("configmaps"), Fault::Hang);
+    server.remove_fault(outage);
+
+    sleep_seconds(9.0).await;
+
+    assert_eq!((world.secrets.lister().len(), services.lister().len()), (0, 0));
     world.factory.stop().await.unwrap();
 }
 
@@ -343,5 +416,59 @@ async fn a_list_that_begins_after_the_time_limit_has_twice_the_time_although_oth
     sleep_seconds(300.0).await;
 
     assert_eq!((informer.lister().len(), informer.status().source.lists), (3, 2));
+    informer.stop().await.unwrap();
+}
+
+/// A source whose lists fail with 503 until a time; lookups and watches fail until an earlier one.
+struct Refusing {
+    source: KubeSource,
+    until: Instant,
+    lists_until: Instant,
+}
+
+impl Refusing {
+    fn check(until: Instant) -> Result<(), SourceError> {
+        let status = kube::core::Status { code: 503, message: "no".into(), ..kube::core::Status::default() };
+        if Instant::now() < until {
+            Err(SourceError::Status { status: Box::new(status), retry_after: None })
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl ListWatch<ConfigMap> for Refusing {
+    async fn list(&self, request: ListRequest) -> Result<ListStream<ConfigMap>, SourceError> {
+        Self::check(self.lists_until)?;
+        self.source.list(request).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Result<WatchStream<ConfigMap>, SourceError> {
+        Self::check(self.until)?;
+        self.source.watch(request).await
+    }
+
+    async fn look_up(&self, request: LookupRequest) -> Result<Option<LookupAnswer<ConfigMap>>, SourceError> {
+        Self::check(self.until)?;
+        self.source.look_up(request).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_refused_soon_after_the_first_answered_probe_is_repeated_soon() {
+    let server = ApiServer::new();
+    server.put("configmaps", config("shop/a")).unwrap();
+    let begun = Instant::now();
+    let source = Refusing {
+        source: KubeSource::of_kind::<ConfigMap>(client(&server)),
+        until: begun + 55 * SECOND,
+        lists_until: begun + 57 * SECOND,
+    };
+    let informer = SharedInformer::<ConfigMap>::builder(source).on_error(|_| {}).build();
+    informer.start();
+
+    informer.synced().await.unwrap();
+
+    assert!(begun.elapsed() <= 62 * SECOND, "{:?}", begun.elapsed());
     informer.stop().await.unwrap();
 }

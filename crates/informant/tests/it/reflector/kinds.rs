@@ -60,7 +60,7 @@ async fn discovery_is_repeated_if_another_error_comes_between_two_404s() {
     source.on_list(ScriptedList::fails(status_error(503, "ServiceUnavailable")));
     source.on_list(ScriptedList::fails(status_error(404, "NotFound")));
     let running = run_without_jitter(&source);
-    sleep_seconds(3.0).await;
+    sleep_seconds(2.0).await;
     source.serves(Served::Yes);
     sleep_seconds(60.0).await;
 

@@ -156,15 +156,17 @@ async fn a_streamed_list_is_retried_after_a_refused_connection_or_status_429() {
     let source = ScriptedSource::new();
     source.on_stream(ScriptedWatch::fails(connection_refused()));
     source.on_stream(ScriptedWatch::fails(status_error(429, "TooManyRequests")));
-    source.on_stream(stream().added(item("a", 3)).breaks(status_error(429, "TooManyRequests")));
+    for _ in 0..2 {
+        source.on_stream(stream().added(item("a", 3)).breaks(status_error(429, "TooManyRequests")));
+    }
     source.on_stream(stream().list_ends("7").stays_open());
     let running = run_with(&source, |builder| builder.backoff(backoff_without_jitter()));
     sleep_seconds(10.0).await;
 
-    assert_eq!(source.requests(), ["WL(\"\")"; 4]);
+    assert_eq!(source.requests(), ["WL(\"\")"; 5]);
     assert_eq!(
         seconds_between_requests(&source),
-        [0.8, 1.3, 3.2],
+        [0.8, 1.3, 0.8, 1.6],
         "the delays grow if the server answers a probe and then refuses the list"
     );
     assert_eq!(running.lines(), ["Replaced@7 []"]);
