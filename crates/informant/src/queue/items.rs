@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 
 use derive_where::derive_where;
+use smallvec::SmallVec;
 
 use super::{
     ItemOutcome, ObjectChanges,
@@ -92,7 +93,7 @@ impl<O> Items<O> {
         outcome: &dyn Fn(usize) -> ItemOutcome,
         progress: &mut Progress,
     ) -> Vec<Cached<O>> {
-        let mut discarded = Vec::new();
+        let (mut discarded, mut acknowledged) = (Vec::new(), SmallVec::with_capacity(taken.len()));
         for (position, ObjectChanges { deltas, change, slot, .. }) in taken.iter().enumerate() {
             let rest = match outcome(position) {
                 ItemOutcome::Done => None,
@@ -100,7 +101,7 @@ impl<O> Items<O> {
             };
             match rest {
                 None => {
-                    progress.acknowledge(*change);
+                    acknowledged.push(*change);
                     self.end_flight(*slot, |newer| newer);
                 }
                 Some(deltas) => {
@@ -109,6 +110,7 @@ impl<O> Items<O> {
                 }
             }
         }
+        progress.acknowledge_all(acknowledged);
         discarded
     }
 
@@ -198,14 +200,7 @@ impl<O> WaitingDeltas<O> {
     fn put_before(self, newer: Option<Self>, progress: &mut Progress, discarded: &mut Vec<Cached<O>>) -> Self {
         let Some(newer) = newer else { return self };
         let change = progress.combine(self.change, newer.change);
-        let deltas = match self.deltas.deletes() {
-            None => newer.deltas,
-            Some(mut deletes) => {
-                deletes.append(newer.deltas, discarded);
-                deletes
-            }
-        };
-        Self { deltas, change }
+        Self { deltas: newer.deltas.put_after_deletes_of(self.deltas, discarded), change }
     }
 }
 
