@@ -1,4 +1,4 @@
-//! [`Index`], the handle for lookups in one index: of a cache, of a snapshot, or of the caches of a view.
+//! [`Index`], the handle for lookups in one index: of a cache, or of the caches of a view.
 //!
 //! - **In:** a value.
 //! - **Out:** the objects that have it.
@@ -10,12 +10,12 @@ use derive_where::derive_where;
 
 use super::{
     Lookup, LookupValue,
-    cache::Cache,
+    cache::Objects,
     table::{Table, TableIndex},
 };
 use crate::{Cached, Key, object::Erased};
 
-/// Finds the objects of a cache, a [snapshot](super::Snapshot) or a [view](crate::View) by the values that an index function returns for them. Cheap
+/// Finds the objects of a cache, a [snapshot](super::Lister::snapshot) or a [view](crate::View) by the values that an index function returns for them. Cheap
 /// to clone.
 ///
 /// `V` is the type of these values. A lookup takes the same type, or a string if the values are strings, uids or keys; see
@@ -50,14 +50,6 @@ struct IndexPart {
     ///
     /// INV-S5: indexes are never removed or moved, so the position stays valid.
     position: usize,
-}
-
-/// The objects that are found.
-#[derive(Clone)]
-pub(super) enum Objects {
-    /// Those that the cache has at the time of a lookup.
-    Current(Arc<Cache>),
-    Snapshot(Arc<Table>),
 }
 
 impl<O, V> Index<O, V> {
@@ -131,11 +123,7 @@ impl<O, V> Index<O, V> {
 
 impl IndexPart {
     fn read<R>(&self, read: impl FnOnce(&Table, &TableIndex) -> R) -> R {
-        let read = |table: &Table| read(table, table.index_at(self.position).expect("INV-S5"));
-        match &self.objects {
-            Objects::Current(cache) => cache.read(read),
-            Objects::Snapshot(table) => read(table),
-        }
+        self.objects.read(|table| read(table, table.index_at(self.position).expect("INV-S5")))
     }
 }
 

@@ -5,7 +5,7 @@
 //! - **Knows nothing of:** queues, handlers, sources.
 //!
 //! [`Indexer`] writes. Each read is a function of the table: [`Lister`], [`NamespaceLister`] and [`Index`] call it under the table lock, a
-//! [`Snapshot`] without a lock. A reader waits only while a few thousand entries are written or a pointer is swapped: index functions run,
+//! [snapshot](Lister::snapshot) without a lock. A reader waits only while a few thousand entries are written or a pointer is swapped: index functions run,
 //! large batches are built and old objects are freed while readers go on.
 
 mod buckets; // the objects that have one index value
@@ -18,7 +18,6 @@ mod lookup; // lookups in several indexes at once
 #[cfg(test)]
 mod model; // model test of the cache
 mod selector; // `LabelSelector`, parsed from text
-mod snapshot; // `Snapshot`, the cache at one moment
 mod table; // objects and indexes, without locks
 mod write; // batches of writes, and what they replaced
 mod writer; // writes the cache, without a lock
@@ -30,7 +29,6 @@ pub use indexer::Indexer;
 pub use lister::{Lister, NamespaceLister};
 pub use lookup::Lookup;
 pub use selector::LabelSelector;
-pub use snapshot::Snapshot;
 pub use write::{Applied, Replacement, WriteBatch};
 pub(crate) use writer::Writer;
 

@@ -17,7 +17,7 @@ use crate::{
 
 /// One state of the cache: all objects, their indexes and the reached version.
 #[derive(Default)]
-pub(super) struct Table {
+pub(crate) struct Table {
     /// The objects. An object keeps its slot when it is updated, so an update changes an index only if its values change.
     objects: Slots<Cached<Erased>>,
 
@@ -38,12 +38,12 @@ pub(super) struct TableIndex {
     pub(super) buckets: Buckets,
 }
 
-/// Reading. A [`Lister`](super::Lister) calls these functions under the table lock, a [`Snapshot`](super::Snapshot) without one, so they
+/// Reading. A [`Lister`](super::Lister) calls these functions under the table lock, or without one if it is a snapshot, so they
 /// never run users' code.
 impl Table {
     /// Inlined into the typed lister: a call would make a lookup about a tenth slower.
     #[inline]
-    pub(super) fn get(&self, key: &Key) -> Option<&Cached<Erased>> {
+    pub(crate) fn get(&self, key: &Key) -> Option<&Cached<Erased>> {
         self.objects.get(self.objects.find(key)?)
     }
 

@@ -4,13 +4,13 @@ use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe};
 
 use informant::{
     Cached, Deleted, Event, EventStream, Identity, Index, InformerBuilder, Key, Lazy, Lister, SharedInformer,
-    SharedInformerFactory, Snapshot, View,
+    SharedInformerFactory, View,
     error::SourceError,
     factory::InformerState,
     index::IndexFunction,
     pipeline::{
-        Change, Delta, DeltaFifo, Indexer, Item, ListPiece, ListRequest, ListStream, ListWatch, ProcessLoop,
-        Reflector, ReflectorBuilder, ReflectorHandle, Relist, SourceEvent, WatchRequest, WatchStream, WriteBatch,
+        Change, Delta, DeltaFifo, Indexer, Item, ListPiece, ListRequest, ListStream, ListWatch, ProcessLoop, Reflector,
+        ReflectorBuilder, ReflectorHandle, Relist, SourceEvent, WatchRequest, WatchStream, WriteBatch,
     },
     testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
@@ -84,7 +84,6 @@ fn public_types_are_send_and_sync() {
     check::<View<Pod>>();
     check::<Indexer<Pod>>();
     check::<Lister<Pod>>();
-    check::<Snapshot<Pod>>();
     check::<WriteBatch<Pod>>();
     check::<Index<Pod, u32>>();
     check::<IndexFunction<Pod>>();
