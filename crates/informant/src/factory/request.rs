@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, marker::PhantomData};
 
+use derive_where::derive_where;
 use kube::{core::ApiResource, discovery};
 
 use super::{
@@ -41,12 +42,15 @@ use crate::{
 /// # }
 /// ```
 #[must_use = "nothing is asked for until `informer` or `view` is called"]
+#[derive_where(Debug)]
 pub struct InformerRequest<'a, O> {
     request: AnyRequest<'a>,
+    #[derive_where(skip(Debug))]
     object_type: PhantomData<fn(O) -> O>,
 }
 
 /// An [`InformerRequest`] whose object type is erased.
+#[derive(Debug)]
 struct AnyRequest<'a> {
     factory: &'a SharedInformerFactory,
     source: KubeSource,
@@ -217,15 +221,5 @@ impl<'a> AnyRequest<'a> {
             is_metadata_only: source.is_metadata_only,
         };
         self.factory.find_or_create(&key, source, self.make_settings)
-    }
-}
-
-impl<O> fmt::Debug for InformerRequest<'_, O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InformerRequest")
-            .field("resource", &self.request.source.resource)
-            .field("namespaces", &self.request.namespaces)
-            .field("scope", &self.request.scope)
-            .finish_non_exhaustive()
     }
 }
