@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt, marker::PhantomData};
 
 use derive_where::derive_where;
-use kube::{core::ApiResource, discovery};
+use kube::discovery;
 
 use super::{
     SharedInformerFactory,
@@ -15,7 +15,6 @@ use crate::{
     error::RequestError,
     informer::AnyInformer,
     listwatch::{KubeSource, Reflector, ReflectorSettings},
-    object::OfKind,
     store::LabelSelector,
     view::AnyView,
 };
@@ -71,21 +70,8 @@ enum Namespaces {
     These(BTreeSet<String>),
 }
 
-impl<'a, O: OfKind> InformerRequest<'a, O> {
-    pub(super) fn of_kind(factory: &'a SharedInformerFactory) -> Self {
-        let source = KubeSource::of_kind::<O::Kind>(factory.shared.client.clone());
-        Self::new(factory, source)
-    }
-}
-
 impl<'a, O: Object> InformerRequest<'a, O> {
-    pub(super) fn dynamic(factory: &'a SharedInformerFactory, resource: &ApiResource) -> Self {
-        let source = KubeSource::dynamic(factory.shared.client.clone(), resource.clone());
-        let source = if ObjectType::of::<O>().is_of_metadata() { source.metadata_only() } else { source };
-        Self::new(factory, source)
-    }
-
-    fn new(factory: &'a SharedInformerFactory, source: KubeSource) -> Self {
+    pub(super) fn new(factory: &'a SharedInformerFactory, source: KubeSource) -> Self {
         let make_settings = |source| Reflector::builder::<O>(source).settings;
         Self {
             request: AnyRequest::new(factory, source, ObjectType::of::<O>(), make_settings),
