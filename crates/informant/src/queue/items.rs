@@ -17,7 +17,7 @@ use super::{
 use crate::{
     Cached, Key,
     delta::{Delta, Deltas},
-    slots::{Keyed, Slot, Slots},
+    slots::{Hashed, Slot, Slots},
 };
 
 #[derive_where(Default)]
@@ -51,7 +51,7 @@ struct WaitingDeltas<O> {
 impl<O> Items<O> {
     /// Appends a delta that is part of a change. Returns an object that is not needed any more.
     pub(super) fn push(&mut self, delta: Delta<O>, change: ChangeRef, progress: &mut Progress) -> Option<Cached<O>> {
-        let slot = self.items.find(delta.key());
+        let slot = self.find(delta.key());
         match slot.and_then(|slot| self.items.get_mut(slot)) {
             Some(Item { waiting: Some(waiting), .. }) => {
                 progress.join(&mut waiting.change, change);
@@ -127,7 +127,12 @@ impl<O> Items<O> {
     }
 
     fn get(&self, key: &Key) -> Option<&Item<O>> {
-        self.items.get(self.items.find(key)?)
+        self.items.get(self.find(key)?)
+    }
+
+    #[inline]
+    fn find(&self, key: &Key) -> Option<Slot> {
+        self.items.find(key.table_hash(), |item| item.key == *key)
     }
 
     /// Returns the waiting deltas of an object.
@@ -210,9 +215,9 @@ impl<O> Item<O> {
     }
 }
 
-impl<O> Keyed for Item<O> {
-    fn key(&self) -> &Key {
-        &self.key
+impl<O> Hashed for Item<O> {
+    fn table_hash(&self) -> u64 {
+        self.key.table_hash()
     }
 }
 

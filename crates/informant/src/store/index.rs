@@ -9,7 +9,7 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 use derive_where::derive_where;
 
 use super::{
-    Lookup, LookupValue,
+    LookupValue,
     cache::Objects,
     table::{Table, TableIndex},
 };
@@ -40,6 +40,16 @@ pub struct Index<O, V = String> {
     /// One for each member of a view, otherwise one.
     parts: Arc<[IndexPart]>,
     types: PhantomData<fn(V, O) -> O>,
+}
+
+/// A value to look up in an index, for [lookups in several indexes at once](super::Lister::by_indexes). Created by [`Index::lookup`],
+/// or from the name of the index and the value, as text: `("node", "node-1").into()`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Lookup {
+    /// The name of the index.
+    pub(super) index: Arc<str>,
+    /// The value as text.
+    pub(super) value: String,
 }
 
 /// The index in one table.
@@ -85,7 +95,7 @@ impl<O, V> Index<O, V> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn lookup<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> Lookup {
-        Lookup::new(Arc::clone(&self.name), value.text().into_owned())
+        Lookup { index: Arc::clone(&self.name), value: value.text().into_owned() }
     }
 
     /// The keys of the objects with this value, sorted.
@@ -118,6 +128,19 @@ impl<O, V> Index<O, V> {
             all
         });
         all.unwrap_or_default()
+    }
+}
+
+impl Lookup {
+    /// Converts the arguments of a read. That may run users' code, so it is done before the table lock is taken.
+    pub(crate) fn collect(lookups: impl IntoIterator<Item = impl Into<Self>>) -> Vec<Self> {
+        lookups.into_iter().map(Into::into).collect()
+    }
+}
+
+impl From<(&str, &str)> for Lookup {
+    fn from((index, value): (&str, &str)) -> Self {
+        Self { index: index.into(), value: value.into() }
     }
 }
 

@@ -11,10 +11,9 @@
 mod buckets; // the objects that have one index value
 mod cache; // the table and its lock
 mod compute; // runs index functions
-mod index; // `Index`, the typed handle of one index
+mod index; // `Index`, the typed handle of one index, and `Lookup`, a value in an index
 mod indexer; // `Indexer`, the writer with a lock
 mod lister; // `Lister`, which reads the cache
-mod lookup; // lookups in several indexes at once
 #[cfg(test)]
 mod model; // model test of the cache
 mod selector; // `LabelSelector`, parsed from text
@@ -24,10 +23,9 @@ mod writer; // writes the cache, without a lock
 
 pub(crate) use compute::AnyIndexFunction;
 pub use compute::{IndexFunction, IndexValue, IndexValues, LookupValue};
-pub use index::Index;
+pub use index::{Index, Lookup};
 pub use indexer::Indexer;
 pub use lister::{Lister, NamespaceLister};
-pub use lookup::Lookup;
 pub use selector::LabelSelector;
 pub use write::{Applied, Replacement, WriteBatch};
 pub(crate) use writer::Writer;
