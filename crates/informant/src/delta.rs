@@ -158,20 +158,14 @@ impl<O> Deltas<O> {
         (!rest.is_empty()).then(|| Self { deltas: rest.iter().cloned().collect() })
     }
 
-    /// Clones of the deletes among the changes; `None` if there are none.
-    pub(crate) fn deletes(&self) -> Option<Self> {
-        let mut deletes = self.deltas.iter().filter(|(_, delta)| delta.is_deleted());
-        let mut kept = Self { deltas: SmallVec::from_buf([deletes.next()?.clone()]) };
-        for (number, delete) in deletes {
-            // A clone of the object: dropping it frees no object.
-            kept.push(*number, delete.clone());
-        }
-        Some(kept)
-    }
-
-    /// Appends all changes of `newer`. Objects that are not needed any more are moved to `discarded`.
-    pub(crate) fn append(&mut self, newer: Self, discarded: &mut Vec<Cached<O>>) {
-        discarded.extend(newer.deltas.into_iter().filter_map(|(number, delta)| self.push(number, delta)));
+    /// Puts the deletes of `older` before these changes. Objects that are not needed any more are moved to `discarded`.
+    pub(crate) fn put_after_deletes_of(self, older: Self, discarded: &mut Vec<Cached<O>>) -> Self {
+        let deletes = older.deltas.into_iter().filter(|(_, delta)| delta.is_deleted());
+        let mut deltas = deletes.chain(self.deltas);
+        let (number, first) = deltas.next().expect("INV-D1");
+        let mut all = Self::new(number, first);
+        discarded.extend(deltas.filter_map(|(number, delta)| all.push(number, delta)));
+        all
     }
 
     /// Appends a change. Two deletes of the same incarnation in a row become one, which has the number of the first: an observed delete
@@ -252,11 +246,5 @@ impl<O> From<Delta<O>> for Change<O> {
 impl<O> From<Relist<O>> for Change<O> {
     fn from(relist: Relist<O>) -> Self {
         Self::Relist(relist)
-    }
-}
-
-impl<O> From<Delta<O>> for Deltas<O> {
-    fn from(delta: Delta<O>) -> Self {
-        Self::new(0, delta)
     }
 }

@@ -372,7 +372,7 @@ pub use key::Key;
 pub use kube;
 pub use listwatch::Quarantined;
 pub use object::{Cached, Decoded, FieldPath, Identity, Lazy, Object, OfKind, RawObject, Uid};
-pub use store::{Index, LabelSelector, Lister, NamespaceLister, Snapshot};
+pub use store::{Index, LabelSelector, Lister, NamespaceLister};
 pub use subscribers::{EventHandler, EventStream, Registration};
 pub use version::ResourceVersion;
 pub use view::{Address, ClusterKey, View};

@@ -1,6 +1,6 @@
-//! Values in numbered slots, which are found by key or by number.
+//! Values in numbered slots, which are found by hash or by number.
 //!
-//! - **In:** values that have a key, or another hash.
+//! - **In:** values with a hash, such as that of their key.
 //! - **Out:** the number of a value's slot, and the value of a slot.
 //! - **Knows nothing of:** what the values are.
 //!
@@ -11,25 +11,12 @@ use hashbrown::HashTable;
 
 use derive_where::derive_where;
 
-use crate::Key;
-
 /// The number of a slot.
 pub(crate) type Slot = u32;
-
-/// A value with a key. The key must not change while the value is in a slot.
-pub(crate) trait Keyed {
-    fn key(&self) -> &Key;
-}
 
 /// A value with a hash for hash tables. The hash must not change while the value is in a slot.
 pub(crate) trait Hashed {
     fn table_hash(&self) -> u64;
-}
-
-impl<T: Keyed> Hashed for T {
-    fn table_hash(&self) -> u64 {
-        self.key().table_hash()
-    }
 }
 
 /// Values in numbered slots, found by number or by hash.
@@ -44,17 +31,10 @@ pub(crate) struct Slots<T> {
     by_hash: HashTable<Slot>,
 }
 
-impl<T: Keyed> Slots<T> {
-    #[inline]
-    pub(crate) fn find(&self, key: &Key) -> Option<Slot> {
-        self.find_hashed(key.table_hash(), |value| key == value.key())
-    }
-}
-
 impl<T: Hashed> Slots<T> {
     /// Returns the slot of the value that has this hash and that `is_wanted` accepts.
     #[inline]
-    pub(crate) fn find_hashed(&self, hash: u64, is_wanted: impl Fn(&T) -> bool) -> Option<Slot> {
+    pub(crate) fn find(&self, hash: u64, is_wanted: impl Fn(&T) -> bool) -> Option<Slot> {
         self.by_hash.find(hash, |&slot| is_wanted(value_at(&self.values, slot))).copied()
     }
 
@@ -153,7 +133,7 @@ impl<T: Hashed> Slots<T> {
         assert_eq!(free.len(), self.free.len(), "INV-S1");
         assert_eq!(self.by_hash.len() + self.free.len(), self.values.len(), "INV-S2");
         for (slot, value) in self.occupied() {
-            assert_eq!(self.find_hashed(value.table_hash(), |other| std::ptr::eq(other, value)), Some(slot), "INV-S2");
+            assert_eq!(self.find(value.table_hash(), |other| std::ptr::eq(other, value)), Some(slot), "INV-S2");
         }
     }
 }
@@ -171,11 +151,17 @@ fn value_at<T>(values: &[Option<T>], slot: Slot) -> &T {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Key;
 
-    impl Keyed for Key {
-        fn key(&self) -> &Key {
-            self
+    impl Hashed for Key {
+        fn table_hash(&self) -> u64 {
+            self.table_hash()
         }
+    }
+
+    fn find(slots: &Slots<Key>, name: &str) -> Option<Slot> {
+        let key = Key::cluster_scoped(name);
+        slots.find(key.table_hash(), |other| *other == key)
     }
 
     fn filled(count: usize) -> Slots<Key> {
@@ -222,12 +208,12 @@ mod tests {
     #[test]
     fn the_slot_of_a_removed_value_is_reused() {
         let mut slots = filled(3);
-        let slot = slots.find(&Key::cluster_scoped("1")).unwrap();
+        let slot = find(&slots, "1").unwrap();
 
         assert_eq!(slots.remove(slot), Some(Key::cluster_scoped("1")));
         assert_eq!(slots.remove(slot), None);
 
-        assert_eq!(slots.find(&Key::cluster_scoped("1")), None);
+        assert_eq!(find(&slots, "1"), None);
         assert_eq!(slots.insert(Key::cluster_scoped("new")), slot);
         assert_eq!(slots.get(slot), Some(&Key::cluster_scoped("new")));
         slots.check_invariants();

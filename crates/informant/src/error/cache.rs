@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::OneLine;
+use super::one_line;
 use crate::Key;
 
 /// The cache does not have the object.
@@ -51,7 +51,7 @@ pub enum IndexError {
         existing: Vec<Arc<str>>,
     },
     /// An index function panicked. The object is stored, but the index does not find it.
-    #[error("the function of index {index:?} panicked on {key}: {}", OneLine(message))]
+    #[error("the function of index {index:?} panicked on {key}: {}", one_line(message))]
     Panicked {
         /// The index.
         index: Arc<str>,

@@ -8,7 +8,7 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use kube::core::Status;
 
-use super::report::StatusLine;
+use super::report::status_line;
 use crate::{Key, ResourceVersion, listwatch::frames::FrameError};
 
 /// A failed list or watch request: which one, and why.
@@ -55,7 +55,7 @@ pub enum Operation {
 #[non_exhaustive]
 pub enum SourceError {
     /// The server refused the request, or ended the watch, with a status.
-    #[error("the server answered: {}", StatusLine(.status))]
+    #[error("the server answered: {}", status_line(.status))]
     Status {
         /// The status.
         status: Box<Status>,

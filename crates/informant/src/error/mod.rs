@@ -57,7 +57,7 @@ use std::{error::Error as StdError, fmt};
 use crate::{listwatch::frames::FrameError, process_loop::ProcessError, queue::Closed};
 
 use self::report::text_of;
-pub(crate) use self::report::{Chain, OneLine, causes};
+pub(crate) use self::report::{Chain, causes, one_line};
 pub use self::{
     cache::{IndexError, NotFound},
     list_watch::{ListWatchError, Operation, SourceError},
@@ -199,7 +199,7 @@ impl From<kube::Error> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        OneLine(&text_of(self.inner())).fmt(f)
+        f.write_str(&one_line(&text_of(self.inner())))
     }
 }
 

@@ -4,7 +4,7 @@
 //! - **Out:** its text, with its causes and the advice of a failed request; [`Report`] for users, [`Chain`] for logs.
 //! - **Knows nothing of:** where the errors come from.
 
-use std::{error::Error as StdError, fmt, sync::Arc};
+use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc};
 
 use kube::core::Status;
 
@@ -82,10 +82,7 @@ fn write_lines(error: &(dyn StdError + 'static), indent: &str, f: &mut fmt::Form
         }
         before = Some(text);
     }
-    match advice {
-        Some(advice) => write!(f, "\n{indent}  help: {advice}"),
-        None => Ok(()),
-    }
+    advice.map_or(Ok(()), |advice| write!(f, "\n{indent}  help: {advice}"))
 }
 
 /// Returns the headline of an error that stands for several errors, and these errors, each with causes of its own.
@@ -112,11 +109,8 @@ impl fmt::Display for Chain<'_> {
                 text = format!("{text}: {cause}");
             }
         }
-        OneLine(&text).fmt(f)?;
-        match advice {
-            Some(advice) => write!(f, " ({advice})"),
-            None => Ok(()),
-        }
+        f.write_str(&one_line(&text))?;
+        advice.map_or(Ok(()), |advice| write!(f, " ({advice})"))
     }
 }
 
@@ -132,7 +126,7 @@ pub(crate) fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<I
 /// The text of an error without its causes. kube's own text of a status has all its fields.
 pub(crate) fn text_of(error: &(dyn StdError + 'static)) -> String {
     match api_status(error) {
-        Some(status) => format!("the server answered: {}", StatusLine(status)),
+        Some(status) => format!("the server answered: {}", status_line(status)),
         None => error.to_string(),
     }
 }
@@ -150,16 +144,11 @@ pub(crate) fn advice_of(error: &(dyn StdError + 'static)) -> Option<&'static str
 }
 
 /// A status in one line.
-pub(super) struct StatusLine<'a>(pub(super) &'a Status);
-
-impl fmt::Display for StatusLine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Status { message, reason, code, .. } = self.0;
-        let reason = if reason.is_empty() { "no reason given" } else { reason };
-        match message.is_empty() {
-            true => write!(f, "{reason} ({code})"),
-            false => write!(f, "{} ({reason}, {code})", OneLine(message)),
-        }
+pub(super) fn status_line(Status { message, reason, code, .. }: &Status) -> String {
+    let reason = if reason.is_empty() { "no reason given" } else { reason };
+    match message.is_empty() {
+        true => format!("{reason} ({code})"),
+        false => format!("{} ({reason}, {code})", one_line(message)),
     }
 }
 
@@ -170,21 +159,12 @@ pub(crate) fn inner_of<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdE
 
 /// A text in one line: each line break, with the white space around it, becomes a space. Messages of servers, panics and other crates may
 /// have several lines.
-pub(crate) struct OneLine<'a>(pub(crate) &'a str);
-
-impl fmt::Display for OneLine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(text) = self;
-        if !text.contains(['\n', '\r']) {
-            return f.write_str(text);
-        }
-        let lines = text.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty());
-        for (position, line) in lines.enumerate() {
-            f.write_str(if position > 0 { " " } else { "" })?;
-            f.write_str(line)?;
-        }
-        Ok(())
+pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+    if !text.contains(['\n', '\r']) {
+        return text.into();
     }
+    let lines = text.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" ").into()
 }
 
 /// Formats several errors with their causes, in one line.

@@ -2,7 +2,7 @@
 
 use std::{slice, sync::Arc, time::Duration};
 
-use super::{ListWatchError, OneLine, report::in_one_line};
+use super::{ListWatchError, one_line, report::in_one_line};
 
 /// Why an informer, several informers, or a handler are not synced.
 ///
@@ -128,7 +128,7 @@ fn unsynced(handler: Option<&str>) -> String {
 
 /// Formats the reason why an informer stopped by itself, if it did.
 fn crash_cause(crash: Option<&str>) -> String {
-    crash.map(|crash| format!(": {}", OneLine(crash))).unwrap_or_default()
+    crash.map(|crash| format!(": {}", one_line(crash))).unwrap_or_default()
 }
 
 /// Formats the progress of a list: the number of received objects; or, if there is none and no request failed, that the server has sent nothing.

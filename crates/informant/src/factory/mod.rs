@@ -47,6 +47,7 @@ use tracing::warn;
 
 use self::{
     builder::Settings,
+    object_type::ObjectType,
     registry::{InformerKey, Registry},
 };
 use crate::{
@@ -158,13 +159,15 @@ impl SharedInformerFactory {
 
     /// A request for an informer of a kind in another scope: namespaces, labels, fields.
     pub fn request<O: OfKind>(&self) -> InformerRequest<'_, O> {
-        InformerRequest::of_kind(self)
+        InformerRequest::new(self, KubeSource::of_kind::<O::Kind>(self.shared.client.clone()))
     }
 
     /// A request for an informer of a kind that is known at run time, with any object type: `DynamicObject`, [`Lazy`](crate::Lazy) of it,
     /// a projection. With `PartialObjectMeta<DynamicObject>`, and `Lazy` of that, the informer requests only the metadata.
     pub fn request_dynamic<O: Object>(&self, resource: &ApiResource) -> InformerRequest<'_, O> {
-        InformerRequest::dynamic(self, resource)
+        let source = KubeSource::dynamic(self.shared.client.clone(), resource.clone());
+        let only_metadata = ObjectType::of::<O>().is_of_metadata();
+        InformerRequest::new(self, if only_metadata { source.metadata_only() } else { source })
     }
 
     /// As [`request_dynamic`](Self::request_dynamic), with the version that the server prefers and the kind's scope, both found by

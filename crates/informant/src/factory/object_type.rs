@@ -27,16 +27,9 @@ impl ObjectType {
     /// The name of the type without module paths: `Lazy<Pod>`.
     pub(super) fn name(&self) -> String {
         let is_part = |character: char| character.is_alphanumeric() || character == '_' || character == ':';
-        let mut name = String::new();
-        let mut rest = self.type_name;
-        while !rest.is_empty() {
-            let (path, after) = rest.split_at(rest.find(|character| !is_part(character)).unwrap_or(rest.len()));
-            name.push_str(path.rsplit("::").next().unwrap_or_default());
-            let (other, next) = after.split_at(after.find(is_part).unwrap_or(after.len()));
-            name.push_str(other);
-            rest = next;
-        }
-        name
+        // Each piece is a path and the character after it.
+        let pieces = self.type_name.split_inclusive(|character| !is_part(character));
+        pieces.filter_map(|piece| piece.rsplit("::").next()).collect()
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeSet, fmt, marker::PhantomData};
 
-use kube::{core::ApiResource, discovery};
+use derive_where::derive_where;
+use kube::discovery;
 
 use super::{
     SharedInformerFactory,
@@ -14,7 +15,6 @@ use crate::{
     error::RequestError,
     informer::AnyInformer,
     listwatch::{KubeSource, Reflector, ReflectorSettings},
-    object::OfKind,
     store::LabelSelector,
     view::AnyView,
 };
@@ -41,12 +41,15 @@ use crate::{
 /// # }
 /// ```
 #[must_use = "nothing is asked for until `informer` or `view` is called"]
+#[derive_where(Debug)]
 pub struct InformerRequest<'a, O> {
     request: AnyRequest<'a>,
+    #[derive_where(skip(Debug))]
     object_type: PhantomData<fn(O) -> O>,
 }
 
 /// An [`InformerRequest`] whose object type is erased.
+#[derive(Debug)]
 struct AnyRequest<'a> {
     factory: &'a SharedInformerFactory,
     source: KubeSource,
@@ -67,21 +70,8 @@ enum Namespaces {
     These(BTreeSet<String>),
 }
 
-impl<'a, O: OfKind> InformerRequest<'a, O> {
-    pub(super) fn of_kind(factory: &'a SharedInformerFactory) -> Self {
-        let source = KubeSource::of_kind::<O::Kind>(factory.shared.client.clone());
-        Self::new(factory, source)
-    }
-}
-
 impl<'a, O: Object> InformerRequest<'a, O> {
-    pub(super) fn dynamic(factory: &'a SharedInformerFactory, resource: &ApiResource) -> Self {
-        let source = KubeSource::dynamic(factory.shared.client.clone(), resource.clone());
-        let source = if ObjectType::of::<O>().is_of_metadata() { source.metadata_only() } else { source };
-        Self::new(factory, source)
-    }
-
-    fn new(factory: &'a SharedInformerFactory, source: KubeSource) -> Self {
+    pub(super) fn new(factory: &'a SharedInformerFactory, source: KubeSource) -> Self {
         let make_settings = |source| Reflector::builder::<O>(source).settings;
         Self {
             request: AnyRequest::new(factory, source, ObjectType::of::<O>(), make_settings),
@@ -217,15 +207,5 @@ impl<'a> AnyRequest<'a> {
             is_metadata_only: source.is_metadata_only,
         };
         self.factory.find_or_create(&key, source, self.make_settings)
-    }
-}
-
-impl<O> fmt::Debug for InformerRequest<'_, O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InformerRequest")
-            .field("resource", &self.request.source.resource)
-            .field("namespaces", &self.request.namespaces)
-            .field("scope", &self.request.scope)
-            .finish_non_exhaustive()
     }
 }

@@ -5,14 +5,18 @@
 //! - **Knows nothing of:** lists, watches and retries, which are done by the informer.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
-    fmt,
+    collections::BTreeMap,
     hash::Hash,
+    iter::once,
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
-use futures_util::{Stream, StreamExt, stream};
+use derive_where::derive_where;
+use futures_util::{
+    Stream, StreamExt,
+    stream::{self, BoxStream},
+};
 use kube::{
     Resource,
     runtime::{
@@ -21,9 +25,10 @@ use kube::{
         watcher,
     },
 };
+use smallvec::{SmallVec, smallvec};
 
 use super::Shared;
-use crate::{Cached, Event, EventStream, Key, error::RequestError, informer::Subscribe};
+use crate::{Cached, Event, Key, error::RequestError, informer::Subscribe};
 
 /// Events of an informer as kube-runtime's `watcher` returns them; from [`Subscribe::watcher`].
 ///
@@ -42,20 +47,18 @@ use crate::{Cached, Event, EventStream, Key, error::RequestError, informer::Subs
 /// - There is never an `Err`: the informer retries, and its [status](crate::SharedInformer::status) shows the errors.
 /// - The stream ends when the informer stops. If it stops before the initial list is complete, the stream ends without an event.
 #[must_use = "a watcher does nothing unless it is polled"]
+#[derive_where(Debug)]
 pub struct Watcher<O> {
-    events: EventStream<O>,
-    rules: EventTranslator<O>,
+    #[derive_where(skip(Debug))]
+    events: BoxStream<'static, WatcherEvent<O>>,
 }
 
-/// Translates events, without a stream.
-struct EventTranslator<O> {
-    /// Objects of the initial list until the list is complete, then `None`.
-    ///
-    /// A change or deletion before the list is complete changes this map: kube-runtime's store cannot remove an object between `Init` and `InitDone`.
-    initial: Option<BTreeMap<Key, Cached<O>>>,
-    /// Watcher events that the stream has not returned yet.
-    pending: VecDeque<watcher::Event<Cached<O>>>,
-}
+type WatcherEvent<O> = watcher::Event<Cached<O>>;
+
+/// Objects of the initial list until the list is complete, then `None`.
+///
+/// A change or deletion before the list is complete changes this map: kube-runtime's store cannot remove an object between `Init` and `InitDone`.
+type InitialList<O> = Option<BTreeMap<Key, Cached<O>>>;
 
 impl<O: 'static> Subscribe<'_, O> {
     /// Registers a stream of kube-runtime's watcher events, in place of callbacks. Needs the feature `kube-runtime`; see
@@ -67,7 +70,7 @@ impl<O: 'static> Subscribe<'_, O> {
     ///
     /// If the informer or a member of the view has stopped, or if called in one of its index functions.
     pub fn watcher(self) -> Result<Watcher<O>, RequestError> {
-        Ok(Watcher { events: self.stream()?, rules: EventTranslator::default() })
+        Ok(Watcher::new(self.stream()?))
     }
 }
 
@@ -81,13 +84,13 @@ impl<O: 'static> Watcher<O> {
     /// - [Lazy](crate::Lazy) objects and projections do not implement `kube::Resource`; map them to a type that does, such as
     ///   `PartialObjectMeta<Pod>`, while the reconciler reads the rest from a [`Lister`](crate::Lister).
     pub fn map_objects<K, F>(
-        mut self,
+        self,
         convert: F,
     ) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + Unpin + use<O, K, F>
     where
         F: Fn(&Cached<O>) -> K + Send + Unpin + 'static,
     {
-        stream::poll_fn(move |context| self.poll_event(context).map(|event| Some(Ok(map_event(event?, &convert)))))
+        self.events.map(move |event| Ok(map_event(event, &convert)))
     }
 }
 
@@ -121,42 +124,24 @@ where
     }
 }
 
-impl<O> EventTranslator<O> {
-    fn take_pending(&mut self) -> Option<watcher::Event<Cached<O>>> {
-        let event = self.pending.pop_front()?;
-        if self.pending.is_empty() {
-            // Frees the memory: the initial list may be long, and later one event waits at a time.
-            self.pending.shrink_to(4);
+/// Returns the watcher events of one event: none while the initial list is not complete, then usually one.
+fn translate<O>(initial: &mut InitialList<O>, event: Event<O>) -> SmallVec<[WatcherEvent<O>; 1]> {
+    match (event, initial) {
+        (Event::Added { object, .. } | Event::Updated { new: object, .. } | Event::Resynced(object), Some(initial)) => {
+            initial.insert(object.key().clone(), object);
         }
-        Some(event)
-    }
-
-    fn apply(&mut self, event: Event<O>) {
-        match event {
-            Event::Added { object, .. } | Event::Updated { new: object, .. } | Event::Resynced(object) => {
-                match &mut self.initial {
-                    Some(initial) => drop(initial.insert(object.key().clone(), object)),
-                    None => self.pending.push_back(watcher::Event::Apply(object)),
-                }
-            }
-            Event::Deleted(deleted) => match &mut self.initial {
-                Some(initial) => drop(initial.remove(deleted.key())),
-                None => self.pending.push_back(watcher::Event::Delete(deleted.object().clone())),
-            },
-            Event::Synced => {
-                let Some(initial) = self.initial.take() else { return };
-                self.pending.push_back(watcher::Event::Init);
-                self.pending.extend(initial.into_values().map(watcher::Event::InitApply));
-                self.pending.push_back(watcher::Event::InitDone);
-            }
+        (Event::Added { object, .. } | Event::Updated { new: object, .. } | Event::Resynced(object), None) => {
+            return smallvec![watcher::Event::Apply(object)];
+        }
+        (Event::Deleted(deleted), Some(initial)) => drop(initial.remove(deleted.key())),
+        (Event::Deleted(deleted), None) => return smallvec![watcher::Event::Delete(deleted.object().clone())],
+        (Event::Synced, initial) => {
+            let Some(initial) = initial.take() else { return SmallVec::new() };
+            let objects = initial.into_values().map(watcher::Event::InitApply);
+            return once(watcher::Event::Init).chain(objects).chain(once(watcher::Event::InitDone)).collect();
         }
     }
-}
-
-impl<O> Default for EventTranslator<O> {
-    fn default() -> Self {
-        Self { initial: Some(BTreeMap::new()), pending: VecDeque::new() }
-    }
+    SmallVec::new()
 }
 
 fn map_event<T, K>(event: watcher::Event<T>, convert: impl Fn(&T) -> K) -> watcher::Event<K> {
@@ -169,17 +154,10 @@ fn map_event<T, K>(event: watcher::Event<T>, convert: impl Fn(&T) -> K) -> watch
     }
 }
 
-impl<O> Watcher<O> {
-    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<watcher::Event<Cached<O>>>> {
-        loop {
-            if let Some(event) = self.rules.take_pending() {
-                return Poll::Ready(Some(event));
-            }
-            match ready!(self.events.poll_next_unpin(context)) {
-                Some(event) => self.rules.apply(event),
-                None => return Poll::Ready(None),
-            }
-        }
+impl<O: 'static> Watcher<O> {
+    fn new(events: impl Stream<Item = Event<O>> + Send + 'static) -> Self {
+        let mut initial = Some(BTreeMap::new());
+        Self { events: events.flat_map(move |event| stream::iter(translate(&mut initial, event))).boxed() }
     }
 }
 
@@ -188,22 +166,14 @@ impl<O> Stream for Watcher<O> {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let share = |object: &Cached<O>| Shared::from(object.clone());
-        self.poll_event(context).map(|event| Some(Ok(map_event(event?, share))))
-    }
-}
-
-impl<O> fmt::Debug for Watcher<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let EventTranslator { initial, pending } = &self.rules;
-        f.debug_struct("Watcher")
-            .field("is_ready", &initial.is_none())
-            .field("pending", &pending.len())
-            .finish_non_exhaustive()
+        self.events.poll_next_unpin(context).map(|event| Some(Ok(map_event(event?, share))))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
     use crate::{
         Deleted, Origin, ResourceVersion,
@@ -227,40 +197,42 @@ mod tests {
         Event::Deleted(Deleted::Missed { last_known: object(name, "2") })
     }
 
-    fn translate(events: impl IntoIterator<Item = Event<()>>) -> Vec<String> {
-        let mut rules = EventTranslator::default();
-        events.into_iter().for_each(|event| rules.apply(event));
-        rules.pending.iter().map(|event| format!("{event:?}")).collect()
+    fn translated(events: impl IntoIterator<Item = Event<()>>) -> Vec<String> {
+        let mut initial = Some(BTreeMap::new());
+        let events = events.into_iter().flat_map(|event| translate(&mut initial, event));
+        events.map(|event| format!("{event:?}")).collect()
     }
 
     #[test]
     fn the_initial_list_is_returned_when_it_is_complete() {
-        assert!(translate([added("b"), added("a")]).is_empty());
-        let listed = translate([added("b"), added("a"), Event::Synced]);
+        assert!(translated([added("b"), added("a")]).is_empty());
+        let listed = translated([added("b"), added("a"), Event::Synced]);
         assert_eq!(listed, ["Init", "InitApply(a@1)", "InitApply(b@1)", "InitDone"]);
     }
 
     #[test]
     fn the_memory_of_the_initial_list_is_freed_when_it_was_returned() {
-        let mut rules = EventTranslator::default();
-        (0..1000).for_each(|name| rules.apply(added(&name.to_string())));
-        rules.apply(Event::Synced);
+        let list = (0..1000).map(|name| added(&name.to_string())).chain([Event::Synced]);
+        let mut watched = Watcher::new(stream::iter(list).chain(stream::pending()));
 
-        assert_eq!(std::iter::from_fn(|| rules.take_pending()).count(), 1002);
+        let left = allocation_counter::measure(|| {
+            let returned = std::iter::from_fn(|| watched.next().now_or_never().flatten());
+            assert_eq!(returned.count(), 1002);
+        });
 
-        assert!(rules.pending.capacity() < 100, "{}", rules.pending.capacity());
+        assert!(left.bytes_current < 1000, "{} bytes", left.bytes_current);
     }
 
     #[test]
     fn changes_and_deletions_before_the_end_of_the_initial_list_are_part_of_it() {
-        let listed = translate([added("a"), added("b"), updated("a"), deleted("b"), added("c"), Event::Synced]);
+        let listed = translated([added("a"), added("b"), updated("a"), deleted("b"), added("c"), Event::Synced]);
         assert_eq!(listed, ["Init", "InitApply(a@2)", "InitApply(c@1)", "InitDone"]);
     }
 
     #[test]
     fn later_changes_resyncs_and_deletions_are_returned_one_by_one() {
         let events = [Event::Synced, added("a"), updated("a"), Event::Resynced(object("a", "2")), deleted("a")];
-        let later = translate(events);
+        let later = translated(events);
         assert_eq!(later, ["Init", "InitDone", "Apply(a@1)", "Apply(a@2)", "Apply(a@2)", "Delete(a@2)"]);
     }
 }

@@ -283,7 +283,7 @@ impl ObjectMaker {
 
 impl Stamp {
     fn put_on(&mut self, provenance: Arc<Provenance>) -> Arc<Provenance> {
-        let cluster = self.cluster.as_ref().filter(|_| provenance.cluster().is_none());
+        let cluster = self.cluster.as_ref().filter(|_| provenance.cluster.is_none());
         if cluster.is_none() && provenance.history == self.history {
             return provenance;
         }
@@ -293,9 +293,7 @@ impl Stamp {
             return Arc::clone(with);
         }
         let mut with = Provenance { history: self.history, ..Provenance::clone(&provenance) };
-        if let Some(cluster) = cluster {
-            with = with.of_cluster(Arc::clone(cluster));
-        }
+        with.cluster = cluster.cloned().or(with.cluster);
         let with = Arc::new(with);
         self.last = Some((provenance, Arc::clone(&with)));
         with

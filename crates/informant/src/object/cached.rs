@@ -259,12 +259,12 @@ impl<O> Cached<O> {
 
     /// apiVersion and kind; both empty if the source has none.
     pub fn types(&self) -> &TypeMeta {
-        self.stored.provenance.types()
+        &self.stored.provenance.types
     }
 
     /// The cluster that the object belongs to, if its source [names one](crate::listwatch::KubeSource::of_cluster).
     pub fn cluster(&self) -> Option<&Arc<str>> {
-        self.stored.provenance.cluster()
+        self.stored.provenance.cluster.as_ref()
     }
 }
 

@@ -104,7 +104,8 @@ impl fmt::Display for FieldPath {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cuts {
     below: Vec<(String, Cuts)>,
-    is_end: bool,
+    /// Whether the whole value is cut, not only fields within it.
+    pub(super) is_end: bool,
 }
 
 impl Cuts {
@@ -124,11 +125,6 @@ impl Cuts {
     #[inline]
     pub(super) fn below(&self, name: &str) -> Option<&Self> {
         self.below.iter().find(|(other, _)| other == name).map(|(_, cuts)| cuts)
-    }
-
-    /// Returns true if the whole value is cut, not only fields within it.
-    pub(super) fn is_end(&self) -> bool {
-        self.is_end
     }
 }
 

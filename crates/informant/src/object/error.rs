@@ -2,7 +2,7 @@
 
 use kube::core::TypeMeta;
 
-use crate::{Key, error::OneLine};
+use crate::{Key, error::one_line};
 
 /// Why the bytes of an object could not be decoded: which object, at which byte, and what is wrong there.
 ///
@@ -12,7 +12,7 @@ use crate::{Key, error::OneLine};
 #[non_exhaustive]
 pub enum DecodeError {
     /// The bytes are not one JSON object.
-    #[error("{}: {problem} at byte {offset}", Subject(.key.as_ref()))]
+    #[error("{}: {problem} at byte {offset}", subject(.key))]
     Syntax {
         /// The object, if its name was read before the problem.
         key: Option<Key>,
@@ -23,7 +23,7 @@ pub enum DecodeError {
     },
 
     /// A field of the identity appears twice, so the object has no certain identity.
-    #[error("{}: {field} appears twice, again at byte {offset}", Subject(.key.as_ref()))]
+    #[error("{}: {field} appears twice, again at byte {offset}", subject(.key))]
     DuplicateField {
         /// The object, as the first appearance names it.
         key: Option<Key>,
@@ -34,7 +34,7 @@ pub enum DecodeError {
     },
 
     /// A field of the metadata has the wrong type.
-    #[error("{}: {field} must be {expected}, at byte {offset}", Subject(.key.as_ref()))]
+    #[error("{}: {field} must be {expected}, at byte {offset}", subject(.key))]
     BadMetadata {
         /// The object, if its name was read before the problem.
         key: Option<Key>,
@@ -51,7 +51,7 @@ pub enum DecodeError {
     NoName,
 
     /// The object is of another kind than the requested one.
-    #[error("{key}: expected {expected}, found {}", OneLine(found))]
+    #[error("{key}: expected {expected}, found {}", one_line(found))]
     WrongType {
         /// The object.
         key: Key,
@@ -62,7 +62,7 @@ pub enum DecodeError {
     },
 
     /// The object is larger than the [size limit](crate::listwatch::ReflectorBuilder::size_limit).
-    #[error("{}: larger than {limit} bytes; raise `size_limit` if such objects are valid", Subject(.key.as_ref()))]
+    #[error("{}: larger than {limit} bytes; raise `size_limit` if such objects are valid", subject(.key))]
     TooLarge {
         /// The object, if its name could be read.
         key: Option<Key>,
@@ -71,7 +71,7 @@ pub enum DecodeError {
     },
 
     /// A field does not have the type that it is decoded into.
-    #[error("{key}: cannot decode {}", OneLine(if path == "." { "the object" } else { path }))]
+    #[error("{key}: cannot decode {}", one_line(if path == "." { "the object" } else { path }))]
     Field {
         /// The object.
         key: Key,
@@ -160,13 +160,6 @@ impl DecodeError {
 }
 
 /// The object an error message is about.
-struct Subject<'a>(Option<&'a Key>);
-
-impl std::fmt::Display for Subject<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            Some(key) => key.fmt(f),
-            None => f.write_str("object without a readable name"),
-        }
-    }
+fn subject(key: &Option<Key>) -> &str {
+    key.as_ref().map_or("object without a readable name", Key::as_str)
 }

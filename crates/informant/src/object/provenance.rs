@@ -7,8 +7,10 @@ use kube::core::TypeMeta;
 /// The origin of objects: their apiVersion and kind, and their cluster. All objects of one source share it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
-    pub(crate) types: TypeMeta,
-    pub(crate) cluster: Option<Arc<str>>,
+    /// apiVersion and kind; both are empty if the source has none.
+    pub types: TypeMeta,
+    /// The name of the cluster, if it has one.
+    pub cluster: Option<Arc<str>>,
     /// The number of history changes of the source when these objects were read. Objects of two histories may have the same uid and version
     /// but different content.
     pub(crate) history: u64,
@@ -18,21 +20,5 @@ impl Provenance {
     /// The origin of objects with this apiVersion and kind, without a cluster.
     pub fn new(types: TypeMeta) -> Self {
         Self { types, cluster: None, history: 0 }
-    }
-
-    /// Sets the name of the cluster.
-    pub fn of_cluster(mut self, cluster: impl Into<Arc<str>>) -> Self {
-        self.cluster = Some(cluster.into());
-        self
-    }
-
-    /// apiVersion and kind; both are empty if the source has none.
-    pub fn types(&self) -> &TypeMeta {
-        &self.types
-    }
-
-    /// The name of the cluster, if it was set.
-    pub fn cluster(&self) -> Option<&Arc<str>> {
-        self.cluster.as_ref()
     }
 }

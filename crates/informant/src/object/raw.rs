@@ -94,7 +94,7 @@ impl Scanner {
 
     /// Sets the [cluster](Cached::cluster) of the objects. Default: none.
     pub fn of_cluster(mut self, cluster: impl Into<Arc<str>>) -> Self {
-        self.provenance = Arc::new(Provenance::clone(&self.provenance).of_cluster(cluster));
+        Arc::make_mut(&mut self.provenance).cluster = Some(cluster.into());
         self
     }
 
@@ -148,7 +148,7 @@ impl Scanner {
     }
 
     fn check_types(&self, found: &scan::ScannedObject<'_>) -> Result<Arc<Provenance>, DecodeError> {
-        let types = self.provenance.types();
+        let types = &self.provenance.types;
         let api_version = found.api_version.as_deref().unwrap_or(&types.api_version);
         let kind = found.kind.as_deref().unwrap_or(&types.kind);
         if api_version == types.api_version && kind == types.kind {
@@ -170,7 +170,7 @@ impl<'a> RawObject<'a> {
 
     /// apiVersion and kind.
     pub fn types(&self) -> &TypeMeta {
-        self.provenance.types()
+        &self.provenance.types
     }
 
     /// The object as compact JSON.

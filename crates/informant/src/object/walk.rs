@@ -389,7 +389,7 @@ impl Walk<'_> {
 impl From<Option<&Cuts>> for MemberAction {
     fn from(cuts: Option<&Cuts>) -> Self {
         match cuts {
-            Some(cuts) if cuts.is_end() => Self::Cut,
+            Some(cuts) if cuts.is_end => Self::Cut,
             Some(_) | None => Self::Keep,
         }
     }

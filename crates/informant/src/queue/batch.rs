@@ -193,8 +193,7 @@ impl<O> ObjectChanges<O> {
 
 /// Returns true if a warning is due: more than ten changes wait, and processing took 100 ms per item or one second in total.
 fn is_slow(items: usize, elapsed: Duration, waiting: usize) -> bool {
-    let bearable = Duration::from_millis(100).saturating_mul(u32::try_from(items.max(1)).unwrap_or(u32::MAX));
-    waiting > 10 && elapsed >= bearable.min(Duration::from_secs(1))
+    waiting > 10 && elapsed >= Duration::from_millis(100) * items.clamp(1, 10) as u32
 }
 
 impl<O> Drop for Batch<O> {

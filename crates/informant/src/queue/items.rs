@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 
 use derive_where::derive_where;
+use smallvec::SmallVec;
 
 use super::{
     ItemOutcome, ObjectChanges,
@@ -16,7 +17,7 @@ use super::{
 use crate::{
     Cached, Key,
     delta::{Delta, Deltas},
-    slots::{Keyed, Slot, Slots},
+    slots::{Hashed, Slot, Slots},
 };
 
 #[derive_where(Default)]
@@ -50,7 +51,7 @@ struct WaitingDeltas<O> {
 impl<O> Items<O> {
     /// Appends a delta that is part of a change. Returns an object that is not needed any more.
     pub(super) fn push(&mut self, delta: Delta<O>, change: ChangeRef, progress: &mut Progress) -> Option<Cached<O>> {
-        let slot = self.items.find(delta.key());
+        let slot = self.find(delta.key());
         match slot.and_then(|slot| self.items.get_mut(slot)) {
             Some(Item { waiting: Some(waiting), .. }) => {
                 progress.join(&mut waiting.change, change);
@@ -92,7 +93,7 @@ impl<O> Items<O> {
         outcome: &dyn Fn(usize) -> ItemOutcome,
         progress: &mut Progress,
     ) -> Vec<Cached<O>> {
-        let mut discarded = Vec::new();
+        let (mut discarded, mut acknowledged) = (Vec::new(), SmallVec::with_capacity(taken.len()));
         for (position, ObjectChanges { deltas, change, slot, .. }) in taken.iter().enumerate() {
             let rest = match outcome(position) {
                 ItemOutcome::Done => None,
@@ -100,7 +101,7 @@ impl<O> Items<O> {
             };
             match rest {
                 None => {
-                    progress.acknowledge(*change);
+                    acknowledged.push(*change);
                     self.end_flight(*slot, |newer| newer);
                 }
                 Some(deltas) => {
@@ -109,6 +110,7 @@ impl<O> Items<O> {
                 }
             }
         }
+        progress.acknowledge_all(acknowledged);
         discarded
     }
 
@@ -125,7 +127,12 @@ impl<O> Items<O> {
     }
 
     fn get(&self, key: &Key) -> Option<&Item<O>> {
-        self.items.get(self.items.find(key)?)
+        self.items.get(self.find(key)?)
+    }
+
+    #[inline]
+    fn find(&self, key: &Key) -> Option<Slot> {
+        self.items.find(key.table_hash(), |item| item.key == *key)
     }
 
     /// Returns the waiting deltas of an object.
@@ -198,14 +205,7 @@ impl<O> WaitingDeltas<O> {
     fn put_before(self, newer: Option<Self>, progress: &mut Progress, discarded: &mut Vec<Cached<O>>) -> Self {
         let Some(newer) = newer else { return self };
         let change = progress.combine(self.change, newer.change);
-        let deltas = match self.deltas.deletes() {
-            None => newer.deltas,
-            Some(mut deletes) => {
-                deletes.append(newer.deltas, discarded);
-                deletes
-            }
-        };
-        Self { deltas, change }
+        Self { deltas: newer.deltas.put_after_deletes_of(self.deltas, discarded), change }
     }
 }
 
@@ -215,9 +215,9 @@ impl<O> Item<O> {
     }
 }
 
-impl<O> Keyed for Item<O> {
-    fn key(&self) -> &Key {
-        &self.key
+impl<O> Hashed for Item<O> {
+    fn table_hash(&self) -> u64 {
+        self.key.table_hash()
     }
 }
 

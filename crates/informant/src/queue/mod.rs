@@ -16,7 +16,6 @@ mod items; // the deltas of each object, and the queue of objects
 pub(crate) mod model;
 mod progress; // which version is reached, and whether the initial list is processed
 mod rules; // changes into deltas, deltas into batches
-mod version_tracker; // the versions of the queued changes
 
 use std::{fmt, sync::Arc};
 

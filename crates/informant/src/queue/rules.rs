@@ -71,6 +71,7 @@ impl<O> Rules<O> {
             Change::Bookmark(version) => self.progress.push_version(Some(version)),
             Change::Resync => known.into_iter().for_each(|known| self.resync(known)),
         }
+        self.progress.end_push();
     }
 
     fn push_delta(&mut self, delta: Delta<O>, version: Option<ResourceVersion>) {

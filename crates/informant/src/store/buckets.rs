@@ -124,7 +124,7 @@ impl Buckets {
     }
 
     fn find(&self, text: &str) -> Option<ValueId> {
-        self.buckets.find_hashed(hash_of(text), |bucket| *bucket.text == *text)
+        self.buckets.find(hash_of(text), |bucket| *bucket.text == *text)
     }
 
     fn find_or_add(&mut self, text: &str) -> ValueId {

@@ -22,6 +22,39 @@ pub(super) struct Cache {
     pub(super) is_synced: AtomicBool,
 }
 
+/// What a reader shows.
+#[derive(Clone)]
+pub(super) struct Objects {
+    pub(super) cache: Arc<Cache>,
+    /// The state that a snapshot shows; `None` for the current state at the time of each read.
+    snapshot: Option<Arc<Table>>,
+}
+
+impl Objects {
+    /// Shows the current state.
+    pub(super) fn current(cache: Arc<Cache>) -> Self {
+        Self { cache, snapshot: None }
+    }
+
+    /// Shows the state of this moment.
+    pub(super) fn snapshot(&self) -> Self {
+        Self { cache: Arc::clone(&self.cache), snapshot: Some(self.table()) }
+    }
+
+    pub(super) fn table(&self) -> Arc<Table> {
+        self.snapshot.clone().unwrap_or_else(|| self.cache.snapshot())
+    }
+
+    /// Reads one state. `read` must not call users' code: writers wait for it, unless this is a snapshot.
+    #[inline]
+    pub(super) fn read<R>(&self, read: impl FnOnce(&Table) -> R) -> R {
+        match &self.snapshot {
+            None => self.cache.read(read),
+            Some(table) => read(table),
+        }
+    }
+}
+
 impl Cache {
     pub(super) fn new(table: Table, resource: Arc<str>) -> Self {
         let (has_stopped, is_synced) = (AtomicBool::new(false), AtomicBool::new(true));

@@ -1,4 +1,4 @@
-//! [`Index`], the handle for lookups in one index: of a cache, of a snapshot, or of the caches of a view.
+//! [`Index`], the handle for lookups in one index: of a cache, or of the caches of a view.
 //!
 //! - **In:** a value.
 //! - **Out:** the objects that have it.
@@ -9,13 +9,13 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 use derive_where::derive_where;
 
 use super::{
-    Lookup, LookupValue,
-    cache::Cache,
+    LookupValue,
+    cache::Objects,
     table::{Table, TableIndex},
 };
 use crate::{Cached, Key, object::Erased};
 
-/// Finds the objects of a cache, a [snapshot](super::Snapshot) or a [view](crate::View) by the values that an index function returns for them. Cheap
+/// Finds the objects of a cache, a [snapshot](super::Lister::snapshot) or a [view](crate::View) by the values that an index function returns for them. Cheap
 /// to clone.
 ///
 /// `V` is the type of these values. A lookup takes the same type, or a string if the values are strings, uids or keys; see
@@ -42,6 +42,16 @@ pub struct Index<O, V = String> {
     types: PhantomData<fn(V, O) -> O>,
 }
 
+/// A value to look up in an index, for [lookups in several indexes at once](super::Lister::by_indexes). Created by [`Index::lookup`],
+/// or from the name of the index and the value, as text: `("node", "node-1").into()`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Lookup {
+    /// The name of the index.
+    pub(super) index: Arc<str>,
+    /// The value as text.
+    pub(super) value: String,
+}
+
 /// The index in one table.
 #[derive(Clone)]
 struct IndexPart {
@@ -50,14 +60,6 @@ struct IndexPart {
     ///
     /// INV-S5: indexes are never removed or moved, so the position stays valid.
     position: usize,
-}
-
-/// The objects that are found.
-#[derive(Clone)]
-pub(super) enum Objects {
-    /// Those that the cache has at the time of a lookup.
-    Current(Arc<Cache>),
-    Snapshot(Arc<Table>),
 }
 
 impl<O, V> Index<O, V> {
@@ -93,7 +95,7 @@ impl<O, V> Index<O, V> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn lookup<Q: LookupValue<V> + ?Sized>(&self, value: &Q) -> Lookup {
-        Lookup::new(Arc::clone(&self.name), value.text().into_owned())
+        Lookup { index: Arc::clone(&self.name), value: value.text().into_owned() }
     }
 
     /// The keys of the objects with this value, sorted.
@@ -129,13 +131,22 @@ impl<O, V> Index<O, V> {
     }
 }
 
+impl Lookup {
+    /// Converts the arguments of a read. That may run users' code, so it is done before the table lock is taken.
+    pub(crate) fn collect(lookups: impl IntoIterator<Item = impl Into<Self>>) -> Vec<Self> {
+        lookups.into_iter().map(Into::into).collect()
+    }
+}
+
+impl From<(&str, &str)> for Lookup {
+    fn from((index, value): (&str, &str)) -> Self {
+        Self { index: index.into(), value: value.into() }
+    }
+}
+
 impl IndexPart {
     fn read<R>(&self, read: impl FnOnce(&Table, &TableIndex) -> R) -> R {
-        let read = |table: &Table| read(table, table.index_at(self.position).expect("INV-S5"));
-        match &self.objects {
-            Objects::Current(cache) => cache.read(read),
-            Objects::Snapshot(table) => read(table),
-        }
+        self.objects.read(|table| read(table, table.index_at(self.position).expect("INV-S5")))
     }
 }
 

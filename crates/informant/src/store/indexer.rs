@@ -4,13 +4,13 @@
 //! - **Out:** the objects that were replaced; listers and indexes for readers.
 //! - **Knows nothing of:** queues, handlers.
 
-use std::{cell::RefCell, fmt, marker::PhantomData, sync::Arc};
+use std::{cell::RefCell, sync::Arc};
 
+use derive_where::derive_where;
 use parking_lot::ReentrantMutex;
 
 use super::{
     Applied, Index, IndexFunction, IndexValue, IndexValues, Lister, WRITES_INSIDE_INDEX_FUNCTION, WriteBatch, Writer,
-    cache::Cache,
 };
 use crate::{Cached, Key, delta::Relist, error::IndexError};
 
@@ -29,13 +29,14 @@ use crate::{Cached, Key, delta::Relist, error::IndexError};
 /// assert_eq!(by_node.get("node-1").len(), 1);
 /// assert_eq!(pods.lister().index("node").unwrap().get("node-1").len(), 1);
 /// ```
+#[derive_where(Debug)]
 pub struct Indexer<O> {
-    cache: Arc<Cache>,
+    lister: Lister<O>,
     /// Locked for a whole write, including its index functions, which run before any reader has to wait.
     ///
     /// The lock is reentrant so that an index function that writes does not deadlock: the cell detects it, and the write panics.
+    #[derive_where(skip(Debug))]
     writer: ReentrantMutex<RefCell<Writer>>,
-    object_type: PhantomData<fn(O) -> O>,
 }
 
 impl<O> Indexer<O> {
@@ -47,13 +48,12 @@ impl<O> Indexer<O> {
     /// As [`new`](Self::new), with the name of the objects in errors, such as "pods".
     pub fn of_resource(resource: impl Into<Arc<str>>) -> Self {
         let writer = Writer::new(resource.into());
-        let cache = Arc::clone(&writer.cache);
-        Self { cache, writer: ReentrantMutex::new(RefCell::new(writer)), object_type: PhantomData }
+        Self { lister: writer.lister(), writer: ReentrantMutex::new(RefCell::new(writer)) }
     }
 
     /// Returns a reader of this cache. It shows every write from the moment at which the writing call returns.
     pub fn lister(&self) -> Lister<O> {
-        Lister::new(Arc::clone(&self.cache))
+        self.lister.clone()
     }
 
     /// Stores an object, and returns the object with the same key that it replaced. The cache's version does not change.
@@ -136,7 +136,7 @@ impl<O> Indexer<O> {
 impl<O> Indexer<O> {
     pub(super) fn check_invariants(&self) {
         self.with_writer(|writer| {
-            let table = self.cache.snapshot();
+            let table = self.lister.table();
             table.check_invariants();
             for (position, function) in writer.functions.iter().enumerate() {
                 assert!(
@@ -151,13 +151,5 @@ impl<O> Indexer<O> {
 impl<O> Default for Indexer<O> {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl<O> fmt::Debug for Indexer<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (len, version) = self.cache.read(|table| (table.len(), table.version().cloned()));
-        let resource = &self.cache.resource;
-        f.debug_struct("Indexer").field("resource", resource).field("len", &len).field("version", &version).finish()
     }
 }

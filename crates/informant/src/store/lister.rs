@@ -12,7 +12,11 @@ use std::{
 
 use derive_where::derive_where;
 
-use super::{AnyIndexFunction, Index, LabelSelector, Lookup, Snapshot, cache::Cache, index::Objects, table::Table};
+use super::{
+    AnyIndexFunction, Index, LabelSelector, Lookup,
+    cache::{Cache, Objects},
+    table::Table,
+};
 use crate::{
     Cached, Key, ResourceVersion,
     error::{IndexError, NotFound},
@@ -41,7 +45,7 @@ use crate::{
 #[doc(alias("Store", "cache"))]
 #[derive_where(Clone)]
 pub struct Lister<O> {
-    cache: Arc<Cache>,
+    objects: Objects,
     object_type: PhantomData<fn(O) -> O>,
 }
 
@@ -54,12 +58,16 @@ pub struct NamespaceLister<O> {
 
 impl<O> Lister<O> {
     pub(super) fn new(cache: Arc<Cache>) -> Self {
-        Self { cache, object_type: PhantomData }
+        Self::of(Objects::current(cache))
+    }
+
+    fn of(objects: Objects) -> Self {
+        Self { objects, object_type: PhantomData }
     }
 
     /// The object with this key.
     pub fn get(&self, key: &Key) -> Option<Cached<O>> {
-        self.cache.read(|table| table.get(key).cloned()).map(Cached::typed)
+        self.objects.read(|table| table.get(key).cloned()).map(Cached::typed)
     }
 
     /// The object with this key, or an error that names it.
@@ -73,7 +81,7 @@ impl<O> Lister<O> {
 
     /// All objects.
     pub fn list(&self) -> Vec<Cached<O>> {
-        Cached::all_typed(self.cache.read(Table::list))
+        Cached::all_typed(self.objects.read(Table::list))
     }
 
     /// The objects whose labels match: `lister.select("app=web".parse()?)`, or `lister.select(selector.into())` with a selector of `kube`.
@@ -90,12 +98,12 @@ impl<O> Lister<O> {
 
     /// The keys of all objects.
     pub fn keys(&self) -> Vec<Key> {
-        self.cache.read(|table| table.iter().map(|object| object.key().clone()).collect())
+        self.objects.read(|table| table.iter().map(|object| object.key().clone()).collect())
     }
 
     /// The number of objects.
     pub fn len(&self) -> usize {
-        self.cache.read(Table::len)
+        self.objects.read(Table::len)
     }
 
     /// Whether the cache has no objects.
@@ -105,7 +113,7 @@ impl<O> Lister<O> {
 
     /// The reached version: all changes up to it are in the cache. `None` before the first list.
     pub fn version(&self) -> Option<ResourceVersion> {
-        self.cache.read(|table| table.version().cloned())
+        self.objects.read(|table| table.version().cloned())
     }
 
     /// A reader of one namespace. An empty name means all namespaces.
@@ -119,13 +127,13 @@ impl<O> Lister<O> {
     ///
     /// When there is no such index.
     pub fn index(&self, name: &str) -> Result<Index<O>, IndexError> {
-        let (name, position) = self.cache.read(|table| table.find_index(name))?;
-        Ok(Index::new(name, Objects::Current(Arc::clone(&self.cache)), position))
+        let (name, position) = self.objects.read(|table| table.find_index(name))?;
+        Ok(Index::new(name, self.objects.clone(), position))
     }
 
     /// Whether an index with the name of this function has, or may have, another function.
     pub(crate) fn has_other_index(&self, function: &AnyIndexFunction) -> bool {
-        self.cache.read(|table| table.index(&function.name).is_ok_and(|index| !index.function.is_same(function)))
+        self.objects.read(|table| table.index(&function.name).is_ok_and(|index| !index.function.is_same(function)))
     }
 
     /// The objects that have all of these values, each in its index:
@@ -140,37 +148,59 @@ impl<O> Lister<O> {
         lookups: impl IntoIterator<Item = impl Into<Lookup>>,
     ) -> Result<Vec<Cached<O>>, IndexError> {
         let lookups = Lookup::collect(lookups);
-        self.cache.read(|table| table.by_indexes(&lookups)).map(Cached::all_typed)
+        self.objects.read(|table| table.by_indexes(&lookups)).map(Cached::all_typed)
     }
 
-    /// A snapshot of the current state, which later changes do not affect.
-    pub fn snapshot(&self) -> Snapshot<O> {
-        Snapshot::new(self.cache.snapshot())
+    /// A lister of the current state: later changes of the cache do not affect it.
+    ///
+    /// Taking it copies a pointer. While it, or an index of it, is held, the next write copies the tables (not the objects): some milliseconds for
+    /// 100,000 objects. So take one for several reads that belong together, not for each read, and drop it soon. It does not have indexes that
+    /// were added later.
+    ///
+    /// ```
+    /// use informant::{Cached, Identity, Key, pipeline::Indexer};
+    ///
+    /// let stock = Indexer::new();
+    /// stock.upsert(Cached::new(Identity::of_key(Key::namespaced("shop", "apples")), 12));
+    /// let before = stock.lister().snapshot();
+    ///
+    /// stock.remove(&Key::namespaced("shop", "apples"));
+    ///
+    /// assert_eq!(before.index("namespace").unwrap().get("shop").len(), 1);
+    /// assert!(stock.lister().is_empty());
+    /// ```
+    pub fn snapshot(&self) -> Self {
+        Self::of(self.objects.snapshot())
+    }
+
+    /// The current state, for reads that clone no objects.
+    pub(crate) fn table(&self) -> Arc<Table> {
+        self.objects.table()
     }
 
     /// Whether the informer has stopped, so that the cache shows its last state for ever.
     pub fn has_stopped(&self) -> bool {
-        self.cache.has_stopped.load(Ordering::Acquire)
+        self.objects.cache.has_stopped.load(Ordering::Acquire)
     }
 
     /// Whether the cache holds the first list of its informer; true for a cache without an informer.
     pub(crate) fn is_synced(&self) -> bool {
-        self.cache.is_synced.load(Ordering::Acquire)
+        self.objects.cache.is_synced.load(Ordering::Acquire)
     }
 
     /// Records whether the cache holds the first list.
     pub(crate) fn set_synced(&self, is_synced: bool) {
-        self.cache.is_synced.store(is_synced, Ordering::Release);
+        self.objects.cache.is_synced.store(is_synced, Ordering::Release);
     }
 
     /// Marks the cache as stopped.
     pub(crate) fn stop(&self) {
-        self.cache.has_stopped.store(true, Ordering::Release);
+        self.objects.cache.has_stopped.store(true, Ordering::Release);
     }
 
     fn not_found(&self, key: Key) -> NotFound {
         NotFound {
-            resource: Arc::clone(&self.cache.resource),
+            resource: Arc::clone(&self.objects.cache.resource),
             cluster: None,
             key,
             is_synced: self.is_synced(),
@@ -196,7 +226,7 @@ impl<O> NamespaceLister<O> {
 
     /// All objects of the namespace.
     pub fn list(&self) -> Vec<Cached<O>> {
-        Cached::all_typed(self.lister.cache.read(|table| table.in_namespace(&self.namespace)))
+        Cached::all_typed(self.lister.objects.read(|table| table.in_namespace(&self.namespace)))
     }
 
     /// The objects of the namespace whose labels match; see [`Lister::select`].
@@ -211,10 +241,7 @@ impl<O> NamespaceLister<O> {
 
 /// Returns the objects whose labels match. Reads the labels after `list` has returned, without a lock: reading them may run users' code, and no
 /// reader or writer must wait for that.
-pub(super) fn select<O: Labelled + 'static>(
-    selector: LabelSelector,
-    list: impl FnOnce() -> Vec<Cached<O>>,
-) -> Vec<Cached<O>> {
+fn select<O: Labelled + 'static>(selector: LabelSelector, list: impl FnOnce() -> Vec<Cached<O>>) -> Vec<Cached<O>> {
     if selector.matches_nothing() {
         return Vec::new();
     }
@@ -228,13 +255,13 @@ pub(super) fn select<O: Labelled + 'static>(
 impl Lister<Erased> {
     /// A lister of the same cache with an object type, as [`Cached::typed`] gives one.
     pub(crate) fn typed<O>(&self) -> Lister<O> {
-        Lister::new(Arc::clone(&self.cache))
+        Lister::of(self.objects.clone())
     }
 }
 
 impl<O> fmt::Debug for Lister<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stopped = if self.has_stopped() { ", stopped" } else { "" };
-        write!(f, "Lister({}, {}{stopped})", self.cache.resource, self.len())
+        write!(f, "Lister({}, {}{stopped})", self.objects.cache.resource, self.len())
     }
 }

@@ -5,32 +5,28 @@
 //! - **Knows nothing of:** queues, handlers, sources.
 //!
 //! [`Indexer`] writes. Each read is a function of the table: [`Lister`], [`NamespaceLister`] and [`Index`] call it under the table lock, a
-//! [`Snapshot`] without a lock. A reader waits only while a few thousand entries are written or a pointer is swapped: index functions run,
+//! [snapshot](Lister::snapshot) without a lock. A reader waits only while a few thousand entries are written or a pointer is swapped: index functions run,
 //! large batches are built and old objects are freed while readers go on.
 
 mod buckets; // the objects that have one index value
 mod cache; // the table and its lock
 mod compute; // runs index functions
-mod index; // `Index`, the typed handle of one index
+mod index; // `Index`, the typed handle of one index, and `Lookup`, a value in an index
 mod indexer; // `Indexer`, the writer with a lock
 mod lister; // `Lister`, which reads the cache
-mod lookup; // lookups in several indexes at once
 #[cfg(test)]
 mod model; // model test of the cache
 mod selector; // `LabelSelector`, parsed from text
-mod snapshot; // `Snapshot`, the cache at one moment
 mod table; // objects and indexes, without locks
 mod write; // batches of writes, and what they replaced
 mod writer; // writes the cache, without a lock
 
 pub(crate) use compute::AnyIndexFunction;
 pub use compute::{IndexFunction, IndexValue, IndexValues, LookupValue};
-pub use index::Index;
+pub use index::{Index, Lookup};
 pub use indexer::Indexer;
 pub use lister::{Lister, NamespaceLister};
-pub use lookup::Lookup;
 pub use selector::LabelSelector;
-pub use snapshot::Snapshot;
 pub use write::{Applied, Replacement, WriteBatch};
 pub(crate) use writer::Writer;
 

@@ -7,7 +7,7 @@ use proptest::{
     prop_oneof,
 };
 
-use super::{Indexer, Snapshot, WriteBatch};
+use super::{Indexer, Lister, WriteBatch};
 use crate::{Cached, Key, Uid, delta::Relist, object::Identity, random};
 
 /// The number of names: large enough that a value can have more objects than a short list of slots holds.
@@ -69,7 +69,7 @@ struct Run {
     content: Content,
     version: u64,
     indexes: usize,
-    snapshots: Vec<(Snapshot<Tags>, Content, u64, usize)>,
+    snapshots: Vec<(Lister<Tags>, Content, u64, usize)>,
 }
 
 impl Run {
@@ -162,11 +162,11 @@ impl Run {
     }
 }
 
-fn check(snapshot: &Snapshot<Tags>, content: &Content, version: u64, indexes: usize) {
+fn check(snapshot: &Lister<Tags>, content: &Content, version: u64, indexes: usize) {
     assert_eq!(snapshot.version().map_or(0, |version| version.as_str().parse().unwrap()), version);
     assert_eq!(snapshot.len(), content.len());
     for name in 0..NAMES {
-        assert_eq!(snapshot.get(&key(name)).map(pointer), content.get(&key(name)).map(pointer));
+        assert_eq!(snapshot.get(&key(name)).as_ref().map(pointer), content.get(&key(name)).map(pointer));
     }
     for (index, values_of) in &INDEXES[..indexes] {
         let mut expected = BTreeMap::<String, Vec<Key>>::new();

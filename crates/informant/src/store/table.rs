@@ -5,19 +5,19 @@ use std::sync::Arc;
 use super::{
     buckets::Buckets,
     compute::{AnyIndexFunction, ComputedValues},
-    lookup::Lookup,
+    index::Lookup,
     write::{Replacement, WriteBatch},
 };
 use crate::{
     Cached, Key, ResourceVersion,
     error::IndexError,
     object::Erased,
-    slots::{Keyed, Slot, Slots},
+    slots::{Hashed, Slot, Slots},
 };
 
 /// One state of the cache: all objects, their indexes and the reached version.
 #[derive(Default)]
-pub(super) struct Table {
+pub(crate) struct Table {
     /// The objects. An object keeps its slot when it is updated, so an update changes an index only if its values change.
     objects: Slots<Cached<Erased>>,
 
@@ -38,13 +38,18 @@ pub(super) struct TableIndex {
     pub(super) buckets: Buckets,
 }
 
-/// Reading. A [`Lister`](super::Lister) calls these functions under the table lock, a [`Snapshot`](super::Snapshot) without one, so they
+/// Reading. A [`Lister`](super::Lister) calls these functions under the table lock, or without one if it is a snapshot, so they
 /// never run users' code.
 impl Table {
     /// Inlined into the typed lister: a call would make a lookup about a tenth slower.
     #[inline]
-    pub(super) fn get(&self, key: &Key) -> Option<&Cached<Erased>> {
-        self.objects.get(self.objects.find(key)?)
+    pub(crate) fn get(&self, key: &Key) -> Option<&Cached<Erased>> {
+        self.objects.get(self.find(key)?)
+    }
+
+    #[inline]
+    fn find(&self, key: &Key) -> Option<Slot> {
+        self.objects.find(key.table_hash(), |object| object.key() == key)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -205,7 +210,7 @@ impl Table {
 
     /// Stores an object, and returns the object that it replaces.
     fn upsert(&mut self, object: &Cached<Erased>, computed: &ComputedValues, row: usize) -> Option<Cached<Erased>> {
-        let stored = self.objects.find(object.key()).and_then(|slot| Some((slot, self.objects.get_mut(slot)?)));
+        let stored = self.find(object.key()).and_then(|slot| Some((slot, self.objects.get_mut(slot)?)));
         let (slot, old) = match stored {
             Some((slot, stored)) => (slot, Some(std::mem::replace(stored, object.clone()))),
             None => (self.objects.insert(object.clone()), None),
@@ -217,7 +222,7 @@ impl Table {
     }
 
     fn remove(&mut self, key: &Key) -> Option<Cached<Erased>> {
-        let slot = self.objects.find(key)?;
+        let slot = self.find(key)?;
         for index in &mut self.indexes {
             index.buckets.clear(slot);
         }
@@ -241,9 +246,9 @@ impl Table {
     }
 }
 
-impl<O> Keyed for Cached<O> {
-    fn key(&self) -> &Key {
-        Cached::key(self)
+impl<O> Hashed for Cached<O> {
+    fn table_hash(&self) -> u64 {
+        self.key().table_hash()
     }
 }
 

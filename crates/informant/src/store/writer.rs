@@ -13,9 +13,8 @@ use hashbrown::HashMap;
 
 use super::{
     Applied, Index, Lister, NAMESPACE_INDEX, WriteBatch,
-    cache::Cache,
+    cache::{Cache, Objects},
     compute::{AnyIndexFunction, ComputedValues},
-    index::Objects,
     table::{Table, TableIndex},
 };
 use crate::{Cached, Key, delta::Relist, error::IndexError, object::Erased};
@@ -83,7 +82,7 @@ impl Writer {
         let name = Arc::clone(&function.name);
         self.add_indexes(vec![function])?;
         let position = self.functions.iter().position(|other| other.name == name).expect("INV-S4");
-        Ok(Index::new(name, Objects::Current(Arc::clone(&self.cache)), position))
+        Ok(Index::new(name, Objects::current(Arc::clone(&self.cache)), position))
     }
 
     /// Adds those of several indexes that do not exist, or none if another index has one of the names. Returns the panics of their

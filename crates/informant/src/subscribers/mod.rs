@@ -38,6 +38,6 @@ pub(crate) use handler::{AnyHandler, EventFuture, erase_handler};
 pub(crate) use listener::{CloseReason, Listener};
 pub(crate) use processor::SharedProcessor;
 pub(crate) use registration::{CacheProgress, Clusters};
-pub(crate) use stream::{AnyEventStream, ListenerStream};
+pub(crate) use stream::{ListenerStream, MemberStreams};
 pub(crate) use wait_graph::WaitConflict;
 pub(crate) use workers::{Worker, WorkerKind, Workers};

@@ -6,13 +6,13 @@
 
 use std::{
     borrow::Cow,
-    fmt,
     marker::PhantomData,
     pin::{Pin, pin},
     sync::{Arc, atomic::Ordering},
     task::{Context, Poll, ready},
 };
 
+use derive_where::derive_where;
 use futures_util::{Stream, StreamExt, stream::SelectAll};
 use tokio::task::coop::consume_budget;
 
@@ -28,19 +28,17 @@ use crate::{Event, object::Erased};
 /// [`Event::Synced`] once, after the initial adds of all members; never, if a member stops before that. It ends when all members have
 /// stopped.
 #[must_use = "a stream that is dropped receives no events"]
+#[derive_where(Debug)]
 pub struct EventStream<O> {
-    events: AnyEventStream,
+    #[derive_where(skip(Debug))]
+    members: MemberStreams,
+    registration: Registration,
+    #[derive_where(skip(Debug))]
     object_type: PhantomData<fn(O) -> O>,
 }
 
-/// An [`EventStream`] whose object type is erased.
-pub(crate) struct AnyEventStream {
-    members: Members,
-    registration: Registration,
-}
-
-/// The streams of one informer, or of several.
-enum Members {
+/// The stream of one informer, or those of the members of a view.
+pub(crate) enum MemberStreams {
     One(ListenerStream),
     Several {
         streams: SelectAll<ListenerStream>,
@@ -57,14 +55,14 @@ pub(crate) struct ListenerStream {
 }
 
 impl<O> EventStream<O> {
-    pub(crate) fn new(events: AnyEventStream) -> Self {
-        Self { events, object_type: PhantomData }
+    pub(crate) fn new(members: MemberStreams, registration: Registration) -> Self {
+        Self { members, registration, object_type: PhantomData }
     }
 
     /// The registration of the stream: its backlog, whether it is synced, how to remove it. An event counts as delivered when the next
     /// one is requested.
     pub fn registration(&self) -> &Registration {
-        &self.events.registration
+        &self.registration
     }
 
     /// Waits for the next event; `None` when the informer has stopped or the stream was removed.
@@ -104,14 +102,9 @@ impl<O> EventStream<O> {
     }
 }
 
-impl AnyEventStream {
-    pub(crate) fn one(stream: ListenerStream, registration: Registration) -> Self {
-        Self { members: Members::One(stream), registration }
-    }
-
-    pub(crate) fn several(streams: Vec<ListenerStream>, registration: Registration) -> Self {
-        let unsynced = streams.len();
-        Self { members: Members::Several { streams: streams.into_iter().collect(), unsynced }, registration }
+impl MemberStreams {
+    pub(crate) fn several(streams: Vec<ListenerStream>) -> Self {
+        Self::Several { unsynced: streams.len(), streams: streams.into_iter().collect() }
     }
 }
 
@@ -138,17 +131,17 @@ impl<O> Stream for EventStream<O> {
     type Item = Event<O>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<O>>> {
-        self.events.poll_next_unpin(context).map(|event| event.map(Event::typed))
+        self.members.poll_next_unpin(context).map(|event| event.map(Event::typed))
     }
 }
 
-impl Stream for AnyEventStream {
+impl Stream for MemberStreams {
     type Item = Event<Erased>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<Erased>>> {
-        match &mut self.members {
-            Members::One(stream) => stream.poll_next_unpin(context),
-            Members::Several { streams, unsynced } => loop {
+        match &mut *self {
+            Self::One(stream) => stream.poll_next_unpin(context),
+            Self::Several { streams, unsynced } => loop {
                 match ready!(streams.poll_next_unpin(context)) {
                     Some(Event::Synced) => {
                         *unsynced -= 1;
@@ -189,11 +182,5 @@ impl Stream for ListenerStream {
 impl Drop for ListenerStream {
     fn drop(&mut self) {
         self.listener.close(CloseReason::Removed);
-    }
-}
-
-impl<O> fmt::Debug for EventStream<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("EventStream").field(&self.events.registration).finish()
     }
 }

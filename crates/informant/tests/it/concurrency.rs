@@ -9,7 +9,7 @@ use std::{
 };
 
 use informant::{
-    Cached, Identity, Key, Snapshot,
+    Cached, Identity, Key, Lister,
     pipeline::{Delta, DeltaFifo, Indexer, ItemOutcome, WriteBatch},
 };
 
@@ -33,7 +33,7 @@ fn write_group(cache: &Indexer<u64>, group: u64, value: u64) {
 }
 
 /// Asserts that the snapshot has no partial writes (a group with two values) and no index that differs from the objects.
-fn assert_consistent(snapshot: &Snapshot<u64>) {
+fn assert_consistent(snapshot: &Lister<u64>) {
     for group in 0..GROUPS {
         let members = snapshot.index("namespace").unwrap().get(&format!("group-{group}"));
         let values: BTreeSet<u64> = members.iter().map(|member| *member.object()).collect();
@@ -49,7 +49,7 @@ fn assert_consistent(snapshot: &Snapshot<u64>) {
             let divisor = if name == "parity" { 2 } else { u64::MAX };
             for found in index.get(&value) {
                 assert_eq!((*found.object() % divisor).to_string(), *value);
-                assert!(Cached::ptr_eq(&found, snapshot.get(found.key()).unwrap()));
+                assert!(Cached::ptr_eq(&found, &snapshot.get(found.key()).unwrap()));
             }
         }
     }

@@ -4,13 +4,13 @@ use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe};
 
 use informant::{
     Cached, Deleted, Event, EventStream, Identity, Index, InformerBuilder, Key, Lazy, Lister, SharedInformer,
-    SharedInformerFactory, Snapshot, View,
+    SharedInformerFactory, View,
     error::SourceError,
     factory::InformerState,
     index::IndexFunction,
     pipeline::{
-        Change, Delta, DeltaFifo, Deltas, Indexer, Item, ListPiece, ListRequest, ListStream, ListWatch, ProcessLoop,
-        Reflector, ReflectorBuilder, ReflectorHandle, Relist, SourceEvent, WatchRequest, WatchStream, WriteBatch,
+        Change, Delta, DeltaFifo, Indexer, Item, ListPiece, ListRequest, ListStream, ListWatch, ProcessLoop, Reflector,
+        ReflectorBuilder, ReflectorHandle, Relist, SourceEvent, WatchRequest, WatchStream, WriteBatch,
     },
     testing::{ScriptedList, ScriptedSource, ScriptedWatch},
 };
@@ -53,7 +53,10 @@ fn debug_of_types_that_hold_objects_shows_the_identity_and_needs_no_debug_of_the
     assert_eq!(format!("{:?}", Delta::Added(object())), "Added(a@7)");
     let deleted = Delta::Deleted(Deleted::Missed { last_known: object() });
     assert_eq!(format!("{deleted:?}"), "Deleted(Missed { last_known: a@7 })");
-    assert_eq!(format!("{:?}", Deltas::from(Delta::Sync(object()))), "Deltas { deltas: [(0, Sync(a@7))] }");
+    let queue = DeltaFifo::new();
+    queue.push(Delta::Sync(object()));
+    let deltas = queue.waiting(&Key::cluster_scoped("a")).unwrap();
+    assert_eq!(format!("{deltas:?}"), "Deltas { deltas: [(1, Sync(a@7))] }");
     assert_eq!(
         format!("{:?}", relist()),
         r#"Relist { version: "9", objects: [a@7], quarantined: [("b", "u")], history_changed: false }"#
@@ -81,7 +84,6 @@ fn public_types_are_send_and_sync() {
     check::<View<Pod>>();
     check::<Indexer<Pod>>();
     check::<Lister<Pod>>();
-    check::<Snapshot<Pod>>();
     check::<WriteBatch<Pod>>();
     check::<Index<Pod, u32>>();
     check::<IndexFunction<Pod>>();

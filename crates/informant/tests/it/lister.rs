@@ -1,4 +1,4 @@
-//! `Lister` and `Snapshot`: reading the cache.
+//! `Lister` and its snapshots: reading the cache.
 
 use std::{
     borrow::Cow,
@@ -240,7 +240,7 @@ fn a_snapshot_keeps_its_objects_indexes_and_version() {
     assert_eq!((snapshot.len(), snapshot.version()), (4, None));
     assert_eq!(show_objects(snapshot.by_indexes([by_app.lookup("db")]).unwrap()), ["shop/db@"]);
     assert_eq!(show_objects(snapshot.select(app("db"))), ["shop/db@"]);
-    assert_eq!(show_objects(snapshot.in_namespace("shop")), ["shop/db@", "shop/web-1@", "shop/web-2@"]);
+    assert_eq!(show_objects(snapshot.namespace("shop").list()), ["shop/db@", "shop/web-1@", "shop/web-2@"]);
     assert!(snapshot.by_indexes([by_later.lookup("x")]).is_err());
     assert_eq!(snapshot.index("app").unwrap().keys("db"), [key("shop/db")]);
     assert!(snapshot.get(&key("shop/db")).is_some());

@@ -23,7 +23,7 @@ use crate::{
     informer::pipeline::{ApplyState, Core, InsideApplyLock},
     object::Erased,
     subscribers::{
-        AnyEventStream, AnyHandler, BufferPolicy, CallLock, Clusters, EventFuture, Filter, Listener, ListenerStream,
+        AnyHandler, BufferPolicy, CallLock, Clusters, EventFuture, Filter, Listener, ListenerStream, MemberStreams,
         Registration, Worker, WorkerKind,
     },
 };
@@ -79,14 +79,14 @@ impl Members<'_> {
     }
 
     /// Registers one stream of the events of all members.
-    pub(super) fn add_stream(&self, options: SubscribeOptions) -> Result<AnyEventStream, RequestError> {
+    pub(super) fn add_stream(&self, options: SubscribeOptions) -> Result<(MemberStreams, Registration), RequestError> {
         if let [only] = self.informers[..] {
-            return only.add_stream(options).map(|(stream, registration)| AnyEventStream::one(stream, registration));
+            return only.add_stream(options).map(|(stream, registration)| (MemberStreams::One(stream), registration));
         }
         // If a member refuses, the streams of the other members are dropped, which unregisters them.
         let added = self.informers.iter().map(|member| member.add_stream(options.clone()));
         let (streams, parts): (Vec<_>, Vec<_>) = added.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-        Ok(AnyEventStream::several(streams, self.registration(&parts)))
+        Ok((MemberStreams::several(streams), self.registration(&parts)))
     }
 
     /// Combines the registrations of all members.

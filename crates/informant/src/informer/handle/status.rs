@@ -13,7 +13,7 @@ use std::{
 use super::{AnyInformer, InformerState};
 use crate::{
     ResourceVersion,
-    error::{Chain, OneLine},
+    error::{Chain, one_line},
     listwatch::{Activity, ListWatchError, PendingRequest, ReflectorStatus},
     subscribers::HandlerStatus,
 };
@@ -214,7 +214,7 @@ impl fmt::Display for Problem {
             Self::NotStarted { .. } => write!(f, "informer {informer} has not been started"),
             Self::Stopped { crash: None, .. } => write!(f, "informer {informer} has stopped"),
             Self::Stopped { crash: Some(crash), .. } => {
-                write!(f, "informer {informer} has stopped: {}", OneLine(crash))
+                write!(f, "informer {informer} has stopped: {}", one_line(crash))
             }
             Self::Gone { .. } => write!(f, "informer {informer} has no objects: the server has no such kind any more"),
             Self::Failing { duration, is_synced, reason, .. } => {

@@ -233,7 +233,7 @@ impl<'a, O: 'static, A> Subscribe<'a, O, A> {
     /// As for [`register`](Self::register).
     pub fn stream(self) -> Result<EventStream<O>, RequestError> {
         let (members, options) = self.subscribe.into_parts("stream".into());
-        members.add_stream(options).map(EventStream::new)
+        members.add_stream(options).map(|(members, registration)| EventStream::new(members, registration))
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Outcome {
 /// Applies a batch to the cache, all deltas at once, and derives the events.
 pub(crate) fn apply(batch: &Batch<Erased>, writer: &mut Writer, lister: &Lister<Erased>) -> Outcome {
     let mut writes = WriteBatch::with_capacity(batch.items().len());
-    let cache = lister.snapshot();
+    let cache = lister.table();
     for item in batch.items() {
         // The state of the object before the next delta.
         let mut current = cache.get(item.key());

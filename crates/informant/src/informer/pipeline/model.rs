@@ -74,8 +74,7 @@ impl CheckedHandler {
                 self.last = place;
             }
         }
-        let cached: Vec<_> =
-            self.lister.snapshot().iter().map(|object| (object.key().clone(), object.clone())).collect();
+        let cached: Vec<_> = self.lister.list().into_iter().map(|object| (object.key().clone(), object)).collect();
         assert_eq!(cached.len(), self.objects.len());
         assert!(cached.iter().all(|(key, object)| Cached::ptr_eq(object, &self.objects[key])));
     }

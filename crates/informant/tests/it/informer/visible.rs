@@ -293,13 +293,15 @@ async fn objects_get_the_cluster_name_of_their_source_whether_they_are_json_or_r
                 Item::with_provenance(Identity::of_key(Key::cluster_scoped(name)), Arc::new(provenance), ())
             };
             let types = TypeMeta { api_version: "v1".into(), kind: "Thing".into() };
+            let mut of_west = Provenance::default();
+            of_west.cluster = Some("west".into());
             Ok(ListPiece::page(
                 "1",
                 [
                     Item::new(Identity::of_key(Key::cluster_scoped("a")), ()),
                     Item::new(Identity::of_key(Key::cluster_scoped("b")), ()),
                     object("c", Provenance::new(types)),
-                    object("d", Provenance::default().of_cluster("west")),
+                    object("d", of_west),
                 ],
             ))
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use informant::{
     Cached, Deleted, Key, Origin, Uid,
-    pipeline::{Change, Delta, DeltaFifo, Deltas, KnownObjects, Relist},
+    pipeline::{Change, Delta, DeltaFifo, KnownObjects, Relist},
 };
 
 use super::{Fifo, drain, fifo_with_known, origins, pop, pop_all};
@@ -50,8 +50,10 @@ fn deltas_have_one_key_and_are_never_empty() {
     assert_eq!(deltas.newest().object().version().as_str(), "2");
     assert!(fifo.waiting(&key("n/y")).is_none());
 
-    let gone = Deltas::from(Delta::Deleted(Deleted::Missed { last_known: object("n/y", 1) }));
-    assert_eq!(gone.key(), &key("n/y"));
+    fifo.push(Delta::Added(object("n/y", 1)));
+    fifo.push(Delta::Deleted(Deleted::Missed { last_known: object("n/y", 1) }));
+    let gone = fifo.waiting(&key("n/y")).unwrap();
+    assert_eq!((gone.key(), gone.newest().is_deleted()), (&key("n/y"), true));
 }
 
 // HC-05, as far as this queue is concerned
