@@ -13,12 +13,12 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// A gate is closed while requests fail. The reflectors that wait at it take turns: the one with the earliest time tries next. When a request
-/// succeeds, all of them try.
+/// A gate is closed while requests fail. The reflectors that wait at it take turns: the shortest of their delays decides when one tries next, and who
+/// that is the time at which each of them would have tried alone. When a request succeeds, all of them try.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: Mutex<GateState>,
-    /// Notified when the gate opens, and when another reflector may have the next turn.
+    /// Notified when the gate opens, and when the next turn has changed.
     changed: Notify,
 }
 
@@ -32,8 +32,10 @@ struct GateState {
     is_closed: bool,
     /// When a request of any reflector last succeeded.
     last_success: Option<Instant>,
-    /// Who tries next, and when.
-    next_turn: Option<(ReflectorId, Instant)>,
+    /// The reflectors that wait, each with the time at which it would have tried alone.
+    waiting: Vec<(ReflectorId, Instant)>,
+    /// When the next one tries; `None` if none has asked since the last turn.
+    next_turn: Option<Instant>,
     /// Whose request failed last since the last success.
     failed: Option<ReflectorId>,
     /// True if requests of several reflectors have failed since the last success.
@@ -47,8 +49,8 @@ struct GateState {
 enum Turn {
     /// It tries at this time.
     At(Instant),
-    /// It waits, because another reflector tries before.
-    OfAnother,
+    /// It waits, because another reflector tries before. That one has to look again if its turn comes earlier now.
+    OfAnother { is_earlier: bool },
     /// It proceeds, because the gate is open.
     Over,
 }
@@ -102,10 +104,15 @@ impl Gate {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
             let now = Instant::now();
-            let turn = self.state.lock().turn(id, earliest.max(now + delays.turn));
+            let turn = self.state.lock().turn(id, now + delays.turn, earliest);
             let until = match turn {
                 Turn::At(time) => time.min(latest),
-                Turn::OfAnother => latest,
+                Turn::OfAnother { is_earlier } => {
+                    if is_earlier {
+                        self.changed.notify_waiters();
+                    }
+                    latest
+                }
                 Turn::Over => return sleep_until(earliest.max(now + delays.after_success)).await,
             };
             if until <= now {
@@ -138,25 +145,42 @@ impl GateState {
         !self.has_failed_several && self.last_success.is_some_and(|last| last > since)
     }
 
-    /// Returns what a reflector does that could try at the time `own`.
-    fn turn(&mut self, id: ReflectorId, own: Instant) -> Turn {
-        match self.next_turn {
-            // If only its own requests fail, the success of another reflector changes nothing for it.
-            _ if !self.is_closed && self.had_failed_several => Turn::Over,
-            Some((holder, time)) if holder == id => Turn::At(time),
-            Some((_, time)) if time <= own => Turn::OfAnother,
-            Some(_) | None => {
-                self.next_turn = Some((id, own));
-                Turn::At(own)
-            }
+    /// Returns what a reflector does that could try at the time `own`, but not before `earliest`.
+    fn turn(&mut self, id: ReflectorId, own: Instant, earliest: Instant) -> Turn {
+        // If only its own requests fail, the success of another reflector changes nothing for it.
+        if !self.is_closed && self.had_failed_several {
+            return Turn::Over;
         }
+        if self.waiting.iter().all(|(other, _)| *other != id) {
+            self.waiting.push((id, own.max(earliest)));
+        }
+        let is_earlier = self.next_turn.is_none_or(|next| own < next);
+        let next = *self.next_turn.insert(self.next_turn.map_or(own, |next| next.min(own)));
+        match self.first() == Some(id) {
+            true => Turn::At(next.max(earliest)),
+            false => Turn::OfAnother { is_earlier },
+        }
+    }
+
+    /// Returns who has the next turn.
+    fn first(&self) -> Option<ReflectorId> {
+        self.waiting.iter().min_by_key(|(_, own)| *own).map(|(id, _)| *id)
+    }
+
+    /// Notes that a reflector waits no more. Returns true if it had the next turn, so that another one has it now.
+    fn leave(&mut self, id: ReflectorId) -> bool {
+        let was_first = self.first() == Some(id);
+        self.waiting.retain(|(other, _)| *other != id);
+        if was_first {
+            self.next_turn = None;
+        }
+        was_first
     }
 }
 
 impl Drop for HeldTurn<'_> {
     fn drop(&mut self) {
-        let held = self.gate.state.lock().next_turn.take_if(|(holder, _)| *holder == self.id);
-        if held.is_some() {
+        if self.gate.state.lock().leave(self.id) {
             self.gate.changed.notify_waiters();
         }
     }
@@ -210,6 +234,30 @@ mod tests {
 
         let attempts = shared.into_inner();
         assert_eq!(attempts[..4], [(1, 1), (2, 2), (3, 2), (5, 2)], "one at a time, although the first one's hangs");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reflectors_that_fail_again_and_again_with_short_delays_do_not_keep_the_turn_from_another() {
+        let (begun, gate) = (Instant::now(), Gate::default());
+        let fails = async |id: ReflectorId| {
+            loop {
+                gate.close(id);
+                gate.wait(id, delays(4)).await;
+            }
+        };
+        gate.close(OTHER);
+
+        let tried = async {
+            gate.wait(OTHER, delays(9)).await;
+            begun.elapsed()
+        };
+        let tried = tokio::select! {
+            () = fails(FIRST) => Duration::ZERO,
+            () = fails(ReflectorId(3)) => Duration::ZERO,
+            after = tried => after,
+        };
+
+        assert_eq!(tried, 16 * SECOND, "after those that would have tried before the ninth second");
     }
 
     #[tokio::test(start_paused = true)]
