@@ -11,6 +11,7 @@ mod recovery;
 mod resuming;
 mod scopes;
 mod settings;
+mod several;
 mod sharing;
 mod view_callbacks;
 mod view_events;

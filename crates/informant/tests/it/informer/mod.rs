@@ -8,7 +8,7 @@ mod dropping;
 mod event_callback;
 mod events;
 mod filters;
-mod histories;
+pub(crate) mod histories;
 mod joining;
 mod lifecycle;
 mod listeners;

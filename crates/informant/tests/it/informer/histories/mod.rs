@@ -6,7 +6,7 @@
 
 mod follower;
 mod history;
-mod proxy;
+pub(crate) mod proxy;
 mod troubles;
 mod world;
 

@@ -15,36 +15,36 @@ use tokio::sync::watch;
 use tower::{Service, service_fn};
 
 /// Passes requests on to a server.
-pub(super) struct Proxy {
+pub(crate) struct Proxy {
     state: watch::Sender<ProxyState>,
 }
 
-pub(super) struct ProxyState {
+pub(crate) struct ProxyState {
     /// The server of new requests.
-    pub(super) server: ApiServer,
+    pub(crate) server: ApiServer,
     /// True while new requests wait.
-    pub(super) holds: bool,
+    pub(crate) holds: bool,
     /// True while connections that the server broke stay open, and silent, for the client.
-    pub(super) keeps: bool,
+    pub(crate) keeps: bool,
     /// How often all connections were cut.
     cuts: u64,
 }
 
 impl Proxy {
-    pub(super) fn new(server: ApiServer) -> Self {
+    pub(crate) fn new(server: ApiServer) -> Self {
         Self { state: watch::Sender::new(ProxyState { server, holds: false, keeps: false, cuts: 0 }) }
     }
 
-    pub(super) fn set(&self, change: impl FnOnce(&mut ProxyState)) {
+    pub(crate) fn set(&self, change: impl FnOnce(&mut ProxyState)) {
         self.state.send_modify(change);
     }
 
     /// Breaks all connections, also those that the server broke before.
-    pub(super) fn cut(&self) {
+    pub(crate) fn cut(&self) {
         self.set(|state| state.cuts += 1);
     }
 
-    pub(super) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         let state = self.state.subscribe();
         let service = service_fn(move |request: Request<Body>| {
             let mut state = state.clone();
