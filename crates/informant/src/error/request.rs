@@ -70,6 +70,14 @@ pub enum RequestError {
         /// The setting, such as `transform`.
         setting: &'static str,
     },
+    /// A handler for whole batches was registered with a setting or callbacks that take batches apart.
+    #[error("a handler of informer {informer} with `on_batch` receives whole batches of events; remove {other}")]
+    OnlyBatches {
+        /// Which informer or view.
+        informer: Arc<str>,
+        /// What does not go together with it.
+        other: &'static str,
+    },
     /// A handler or stream was added to an informer that has stopped.
     #[error("informer {informer} has stopped and accepts no handlers or streams; create a new informer")]
     Stopped {

@@ -10,7 +10,7 @@ mod audit; // compares the cache with the source from time to time
 mod handle; // the part that users hold
 mod pipeline; // the part that runs; begin with its `apply_loop`
 
-pub(crate) use self::handle::{AnyInformer, AnyInformerBuilder, settled, stop, synced};
+pub(crate) use self::handle::{AnyInformer, AnyInformerBuilder, add_batch_handlers, settled, stop, synced};
 pub use self::handle::{
     HasCallbacks, InformerBuilder, InformerState, InformerStatus, Problem, SharedInformer, Subscribe,
 };

@@ -91,8 +91,8 @@ impl Claims {
         self.next.load(Ordering::Acquire)
     }
 
-    /// Makes all later claims fail; returns how many events were claimed.
-    fn revoke(&self) -> usize {
+    /// Makes all later claims fail; returns how many events were claimed. Who calls it has all other events of the chunk.
+    pub(super) fn revoke(&self) -> usize {
         self.next.swap(ALL_CLAIMED, Ordering::AcqRel)
     }
 }

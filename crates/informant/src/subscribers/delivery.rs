@@ -1,10 +1,11 @@
-//! Calls a handler, one event at a time, until its listener is closed.
+//! Calls a handler, one event or one batch at a time, until its listener is closed.
 //!
 //! - **In:** chunks of a listener.
 //! - **Out:** calls of its handler; futures of async callbacks, run to their end.
 //! - **Knows nothing of:** other handlers.
 
 use std::{
+    borrow::Cow,
     future::poll_fn,
     panic::AssertUnwindSafe,
     pin::pin,
@@ -102,7 +103,10 @@ impl Delivery<'_> {
             let mut group = CallGroup { last: None, claimed: 0, delivered: 0, has_more: true };
             let begun = Instant::now();
             listener.is_busy.store(true, Ordering::Relaxed);
-            let called = self.call_group(chunk, &mut group, begun).await;
+            let called = match self.handler {
+                AnyHandler::OfEvents(_) => self.call_group(chunk, &mut group, begun).await,
+                AnyHandler::OfBatches(_) => panics::catch(|| self.call_with_batch(chunk, &mut group)),
+            };
             listener.is_busy.store(false, Ordering::Release);
             drop(guard);
             let took = begun.elapsed();
@@ -118,6 +122,30 @@ impl Delivery<'_> {
             }
             yield_now().await;
         }
+    }
+
+    /// Claims and delivers all events of the chunk at once.
+    fn call_with_batch<'c>(&mut self, chunk: &'c EventBatch, group: &mut CallGroup<'c>) {
+        let Self { listener, handler, filtering, .. } = self;
+        group.has_more = false;
+        // Nothing is left if the listener was closed meanwhile.
+        let Some(events) = chunk.get(listener.claims.revoke()..) else { return };
+        (group.last, group.claimed) = (events.last(), events.len());
+        let received = match filtering {
+            None => Cow::Borrowed(events),
+            Some(_) => {
+                let received = events.iter().filter_map(|event| listener.event_for_handler(filtering, event));
+                received.map(Cow::into_owned).collect()
+            }
+        };
+        if let AnyHandler::OfBatches(callback) = handler
+            && !received.is_empty()
+            && !listener.is_closed()
+        {
+            group.delivered = received.len() as u64;
+            callback(&received);
+        }
+        after_event(listener, group.last);
     }
 
     /// Claims and delivers one event after the other, and waits for the future of each. Returns the message of the first panic. The
@@ -160,7 +188,9 @@ impl Delivery<'_> {
             // The event is borrowed, because moving it costs more than the call of a fast handler.
             if let Some(event) = received.as_deref() {
                 group.delivered += 1;
-                if let Some(future) = (self.handler)(event) {
+                if let AnyHandler::OfEvents(callback) = &mut self.handler
+                    && let Some(future) = callback(event)
+                {
                     return Some(future);
                 }
             }

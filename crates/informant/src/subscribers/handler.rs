@@ -1,7 +1,7 @@
 //! The trait that users implement to receive events, and how a worker calls it.
 //!
 //! - **In:** an `EventHandler` of some object type.
-//! - **Out:** an `AnyHandler`, a type-erased handler that is called with one event at a time.
+//! - **Out:** an `AnyHandler`, a type-erased handler that is called with one event, or one batch, at a time.
 //! - **Knows nothing of:** buffers, tasks, panics.
 
 use std::sync::Arc;
@@ -108,18 +108,26 @@ impl<O, H: EventHandler<O> + ?Sized> EventHandler<O> for Arc<H> {
     }
 }
 
-/// A handler whose object type is erased: calls the callback for one event. If the callback is async, returns its future, which must
-/// complete before the next call.
+/// A handler whose object type is erased.
 ///
 /// It may change its state: a worker owns its handler, or shares it with other workers under a `CallLock`.
-pub(crate) type AnyHandler = Box<dyn FnMut(&Event<Erased>) -> Option<EventFuture> + Send>;
+pub(crate) enum AnyHandler {
+    OfEvents(EventCallback),
+    OfBatches(BatchCallback),
+}
+
+/// Called for one event. If the callback is async, returns its future, which must complete before the next call.
+pub(crate) type EventCallback = Box<dyn FnMut(&Event<Erased>) -> Option<EventFuture> + Send>;
+
+/// Called for all events that were distributed together.
+pub(crate) type BatchCallback = Box<dyn FnMut(&[Event<Erased>]) + Send>;
 
 /// The future of an async callback.
 pub(crate) type EventFuture = BoxFuture<'static, ()>;
 
 /// Erases the object type of a handler.
 pub(crate) fn erase_handler<O: 'static>(handler: impl EventHandler<O>) -> AnyHandler {
-    Box::new(move |event: &Event<Erased>| {
+    AnyHandler::OfEvents(Box::new(move |event: &Event<Erased>| {
         match event {
             Event::Added { object, origin } => handler.on_add(object.typed_ref(), *origin),
             Event::Updated { old, new } => handler.on_update(old.typed_ref(), new.typed_ref()),
@@ -128,5 +136,5 @@ pub(crate) fn erase_handler<O: 'static>(handler: impl EventHandler<O>) -> AnyHan
             Event::Synced => handler.on_synced(),
         }
         None
-    })
+    }))
 }

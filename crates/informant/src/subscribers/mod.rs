@@ -34,7 +34,7 @@ pub(crate) use call_lock::CallLock;
 pub(crate) use calling::{WorkOwner, as_work_of, run_as_work_of, wait_conflict, wait_for_end};
 pub(crate) use closures::Closures;
 pub(crate) use filter::Filter;
-pub(crate) use handler::{AnyHandler, EventFuture, erase_handler};
+pub(crate) use handler::{AnyHandler, BatchCallback, EventCallback, EventFuture, erase_handler};
 pub(crate) use listener::{CloseReason, Listener};
 pub(crate) use processor::SharedProcessor;
 pub(crate) use registration::{CacheProgress, Clusters};

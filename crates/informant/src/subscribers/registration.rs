@@ -104,6 +104,12 @@ impl Registration {
         self.listeners().any(|listener| calling::is_inside(listener.owner))
     }
 
+    /// Runs a future as a part of the handler: it cannot wait for its own end.
+    pub(crate) fn as_work<F: Future + Send>(&self, work: F) -> impl Future<Output = F::Output> + Send + use<F> {
+        let owner = self.listeners[0].listener.owner;
+        calling::as_work_of(owner, work)
+    }
+
     /// The handler's name.
     pub fn name(&self) -> Arc<str> {
         self.listeners().next().map(|listener| Arc::clone(&listener.name)).unwrap_or_default()

@@ -48,13 +48,16 @@ impl Serialize for Problem {
             Self::Failing { .. } => "failing",
             Self::Pending { .. } => "pending",
             Self::Silent { .. } => "silent",
+            Self::NotDerived { .. } => "not_derived",
+            Self::MapStopped { .. } => "map_stopped",
             Self::Syncing { .. } => "syncing",
         };
         let mut json = serializer.serialize_map(None)?;
         json.serialize_entry("type", name)?;
-        json.serialize_entry("informer", &**self.informer())?;
+        let whose = if matches!(self, Self::NotDerived { .. } | Self::MapStopped { .. }) { "map" } else { "informer" };
+        json.serialize_entry(whose, &**self.informer())?;
         match self {
-            Self::NotStarted { informer: _ } | Self::Gone { informer: _ } => {}
+            Self::NotStarted { informer: _ } | Self::Gone { informer: _ } | Self::MapStopped { map: _ } => {}
             Self::Stopped { informer: _, crash } => json.serialize_entry("crash", &crash.as_deref())?,
             Self::Failing { informer: _, duration, is_synced, reason } => {
                 json.serialize_entry("failing_seconds", &seconds(*duration))?;
@@ -68,6 +71,11 @@ impl Serialize for Problem {
             }
             Self::Silent { informer: _, confirmed_age } => {
                 json.serialize_entry("confirmed_age_seconds", &seconds(*confirmed_age))?;
+            }
+            Self::NotDerived { map: _, objects, key, panic } => {
+                json.serialize_entry("objects", objects)?;
+                json.serialize_entry("key", key)?;
+                json.serialize_entry("panic", &**panic)?;
             }
             Self::Syncing { informer: _, objects } => json.serialize_entry("objects", objects)?,
         }

@@ -21,6 +21,7 @@ pub(crate) use self::{
     any::AnyInformer,
     builder::AnyInformerBuilder,
     group::{settled, stop, synced},
+    register::add_batch_handlers,
 };
 pub use self::{
     builder::InformerBuilder,

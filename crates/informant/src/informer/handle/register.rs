@@ -23,8 +23,8 @@ use crate::{
     informer::pipeline::{ApplyState, Core, InsideApplyLock},
     object::Erased,
     subscribers::{
-        AnyHandler, BufferPolicy, CallLock, Clusters, EventFuture, Filter, Listener, ListenerStream, MemberStreams,
-        Registration, Worker, WorkerKind,
+        AnyHandler, BufferPolicy, CallLock, Clusters, Filter, Listener, ListenerStream, MemberStreams, Registration,
+        Worker, WorkerKind,
     },
 };
 
@@ -58,15 +58,24 @@ impl Members<'_> {
             return only.add_handler(handler, options, kind, None);
         }
         let members = self.informers.len();
-        let shared = Arc::new(SharedHandler { handler: Mutex::new(handler), unsynced: AtomicUsize::new(members) });
+        let shared = Arc::new(SharedHandler { unsynced: AtomicUsize::new(members), handler: Mutex::new(handler) });
+        let handlers = std::iter::repeat_with(|| Arc::clone(&shared).handler_of_member()).take(members).collect();
+        self.add_handlers(handlers, &options, kind)
+    }
+
+    /// Registers a handler with each member, or none if a member refuses it. One of them is called at a time.
+    pub(super) fn add_handlers(
+        &self,
+        handlers: Vec<AnyHandler>,
+        options: &SubscribeOptions,
+        kind: WorkerKind,
+    ) -> Result<Registration, RequestError> {
         let call_lock = CallLock::default();
         // The handler is not called before all members have accepted it: if one refuses, it has received no event.
         let held = call_lock.try_lock();
-        let mut parts = Vec::with_capacity(members);
-        for member in &self.informers {
-            let shared = Arc::clone(&shared);
-            let handler = move |event: &Event<Erased>| shared.call(event);
-            match member.add_handler(Box::new(handler), options.clone(), kind, Some(call_lock.clone())) {
+        let mut parts = Vec::with_capacity(self.informers.len());
+        for (member, handler) in self.informers.iter().zip(handlers) {
+            match member.add_handler(handler, options.clone(), kind, Some(call_lock.clone())) {
                 Ok(registration) => parts.push(registration),
                 Err(error) => {
                     parts.iter().for_each(Registration::remove);
@@ -99,6 +108,19 @@ impl Members<'_> {
     }
 }
 
+/// Registers a handler with each informer, or none if an informer refuses it. One of them is called at a time.
+pub(crate) fn add_batch_handlers(
+    informers: &[AnyInformer],
+    handlers: Vec<AnyHandler>,
+    name: &Arc<str>,
+) -> Result<Registration, RequestError> {
+    let members =
+        Members { name: informers.first().map_or(name, AnyInformer::name), informers: informers.iter().collect() };
+    let (filter, resync, policy) = (None, Some(Duration::ZERO), BufferPolicy::Unbounded);
+    let options = SubscribeOptions { name: Arc::clone(name), filter, resync, policy };
+    members.add_handlers(handlers, &options, WorkerKind::Task)
+}
+
 /// A handler that all members of a view share.
 struct SharedHandler {
     /// Never contended: a worker calls the handler under the `CallLock`.
@@ -108,13 +130,28 @@ struct SharedHandler {
 }
 
 impl SharedHandler {
-    fn call(&self, event: &Event<Erased>) -> Option<EventFuture> {
-        let is_hidden = match event {
-            // The handler is called once, when the last member is synced.
+    /// Returns the handler for one member.
+    fn handler_of_member(self: Arc<Self>) -> AnyHandler {
+        let is_of_events = matches!(*self.handler.lock(), AnyHandler::OfEvents(_));
+        match is_of_events {
+            true => AnyHandler::OfEvents(Box::new(move |event| match &mut *self.handler.lock() {
+                AnyHandler::OfEvents(callback) if !self.hides(event) => callback(event),
+                AnyHandler::OfEvents(_) | AnyHandler::OfBatches(_) => None,
+            })),
+            false => AnyHandler::OfBatches(Box::new(move |events| match &mut *self.handler.lock() {
+                // `Synced` is a batch of its own.
+                AnyHandler::OfBatches(callback) if !events.iter().any(|event| self.hides(event)) => callback(events),
+                AnyHandler::OfEvents(_) | AnyHandler::OfBatches(_) => {}
+            })),
+        }
+    }
+
+    /// Whether the handler does not receive the event: it receives `Synced` once, when the last member is synced.
+    fn hides(&self, event: &Event<Erased>) -> bool {
+        match event {
             Event::Synced => self.unsynced.fetch_sub(1, Ordering::AcqRel) > 1,
             Event::Added { .. } | Event::Updated { .. } | Event::Resynced(_) | Event::Deleted(_) => false,
-        };
-        if is_hidden { None } else { (self.handler.lock())(event) }
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use super::{AnyInformer, InformerState};
 use crate::{
-    ResourceVersion,
+    Key, ResourceVersion,
     error::{Chain, one_line},
     listwatch::{Activity, ListWatchError, PendingRequest, ReflectorStatus},
     subscribers::HandlerStatus,
@@ -140,6 +140,22 @@ pub enum Problem {
         /// The time since the server last confirmed that the cache is current.
         confirmed_age: Duration,
     },
+    /// The function of a [derived map](crate::derived) panicked at some objects, which have no entries.
+    NotDerived {
+        /// Which map.
+        map: Arc<str>,
+        /// The number of objects at which it panicked.
+        objects: usize,
+        /// One of them.
+        key: Key,
+        /// The message of its panic.
+        panic: Arc<str>,
+    },
+    /// A [derived map](crate::derived) was stopped; it keeps its last entries.
+    MapStopped {
+        /// Which map.
+        map: Arc<str>,
+    },
     /// The first list is in progress.
     Syncing {
         /// Which informer.
@@ -192,7 +208,7 @@ impl InformerStatus {
 }
 
 impl Problem {
-    /// The name of the informer that has the problem.
+    /// The name of the informer, or of the derived map, that has the problem.
     pub fn informer(&self) -> &Arc<str> {
         match self {
             Self::NotStarted { informer }
@@ -201,6 +217,8 @@ impl Problem {
             | Self::Pending { informer, .. }
             | Self::Silent { informer, .. }
             | Self::Failing { informer, .. }
+            | Self::NotDerived { map: informer, .. }
+            | Self::MapStopped { map: informer }
             | Self::Syncing { informer, .. } => informer,
         }
     }
@@ -240,6 +258,14 @@ impl fmt::Display for Problem {
                  ago",
                 confirmed_age.as_secs()
             ),
+            Self::NotDerived { map, objects, key, panic } => {
+                let panic = one_line(panic);
+                write!(
+                    f,
+                    "derived map {map} is incomplete: its function panicked at {key}: {panic}; objects with this problem: {objects}"
+                )
+            }
+            Self::MapStopped { map } => write!(f, "derived map {map} has stopped"),
             Self::Syncing { objects, .. } => write!(f, "informer {informer} is syncing: {objects} objects so far"),
         }
     }

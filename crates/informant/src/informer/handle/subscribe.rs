@@ -17,7 +17,8 @@ use crate::{
     error::RequestError,
     object::Erased,
     subscribers::{
-        AnyHandler, BufferPolicy, Closures, EventHandler, EventStream, Filter, Registration, WorkerKind, erase_handler,
+        AnyHandler, BatchCallback, BufferPolicy, Closures, EventHandler, EventStream, Filter, Registration, WorkerKind,
+        erase_handler,
     },
 };
 
@@ -186,6 +187,8 @@ struct AnySubscribe<'a> {
     resync: Option<Duration>,
     policy: BufferPolicy,
     closures: Closures,
+    /// Receives all events, in place of the closures.
+    batches: Option<BatchCallback>,
     /// The call of `subscribe`.
     made_at: &'static Location<'static>,
 }
@@ -200,6 +203,7 @@ impl<'a, O: 'static, A> Subscribe<'a, O, A> {
             resync: None,
             policy: BufferPolicy::Unbounded,
             closures: Closures::default(),
+            batches: None,
             made_at: Location::caller(),
         };
         Self { subscribe, types: PhantomData }
@@ -473,6 +477,63 @@ impl<'a, O: 'static, A, C> Subscribe<'a, O, A, C> {
         self.with_callbacks()
     }
 
+    /// Calls `callback` with all events that were applied to the cache together, in place of callbacks for single events: the changes of a
+    /// relist, for example, or of the watch events that arrived while the previous ones were applied. For a program that builds something from
+    /// all objects, such as an index of its own, and would otherwise build it once for each of them.
+    ///
+    /// The slice is not empty. The objects of the initial list are one slice, and [`Event::Synced`] is one of its own. In a view, each slice has
+    /// the events of one member.
+    ///
+    /// ```
+    /// use std::collections::HashMap;
+    /// use informant::{Event, SharedInformer, testing::ScriptedSource};
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use serde_json::json;
+    /// use tokio::sync::watch;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> informant::Result<()> {
+    /// let (source, handle) = ScriptedSource::live();
+    /// for name in ["hours", "prices"] {
+    ///     handle.added(json!({"metadata": {"namespace": "shop", "name": name}}));
+    /// }
+    /// let configs = SharedInformer::<ConfigMap>::new(source);
+    ///
+    /// let mut names = Vec::new();
+    /// let (published, current) = watch::channel(Vec::new());
+    /// let registration = configs
+    ///     .subscribe()
+    ///     .on_batch(move |events| {
+    ///         for event in events {
+    ///             match event {
+    ///                 Event::Added { object, .. } => names.push(object.key().to_string()),
+    ///                 Event::Deleted(config) => names.retain(|name| name != config.key().as_str()),
+    ///                 Event::Updated { .. } | Event::Resynced(_) | Event::Synced => {}
+    ///             }
+    ///         }
+    ///         names.sort();
+    ///         published.send_replace(names.clone()); // once for all events
+    ///     })
+    ///     .register()?;
+    /// configs.start();
+    /// registration.synced().await?;
+    /// assert_eq!(*current.borrow(), ["shop/hours", "shop/prices"]);
+    /// # configs.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Registering it fails together with [`coalesce_above`](Self::coalesce_above), which takes batches apart, and with other callbacks.
+    pub fn on_batch(
+        mut self,
+        mut callback: impl FnMut(&[Event<O>]) + Send + 'static,
+    ) -> Subscribe<'a, O, A, HasCallbacks> {
+        self.subscribe.batches = Some(Box::new(move |events| {
+            callback(&events.iter().cloned().map(Event::typed).collect::<Vec<_>>());
+        }));
+        self.with_callbacks()
+    }
+
     /// Registers the callbacks. A task (for a view, one for each member) calls them and runs their futures, so they must not block.
     ///
     /// # Errors
@@ -500,7 +561,20 @@ impl<'a, O: 'static, A, C> Subscribe<'a, O, A, C> {
 impl<'a> AnySubscribe<'a> {
     /// Registers the closures.
     fn register(mut self, kind: WorkerKind) -> Result<Registration, RequestError> {
-        let handler = std::mem::take(&mut self.closures).into_handler();
+        let closures = std::mem::take(&mut self.closures);
+        let handler = match self.batches.take() {
+            Some(callback) => {
+                let other = match self.policy {
+                    BufferPolicy::Coalesce { .. } => Some("`coalesce_above`"),
+                    BufferPolicy::Unbounded => (!closures.is_empty()).then_some("the other callbacks"),
+                };
+                if let Some(other) = other {
+                    return Err(RequestError::OnlyBatches { informer: Arc::clone(self.members.name), other });
+                }
+                AnyHandler::OfBatches(callback)
+            }
+            None => closures.into_handler(),
+        };
         let place_in_code = format!("handler at {}", self.made_at);
         self.add_handler(handler, place_in_code, kind)
     }

@@ -1,6 +1,7 @@
 //! Shared informers: one cache and several handlers.
 
 mod async_callbacks;
+mod batches;
 mod callbacks;
 mod caught_up;
 mod drop_paths;
