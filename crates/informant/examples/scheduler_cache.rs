@@ -1,118 +1,48 @@
-//! A scheduler that keeps its own cache of node capacities, computed from the events of two informers.
+//! A scheduler's cache: the capacity of each node and how much of it is requested, derived from nodes and pods.
 //!
-//! The handlers of the two informers add and subtract the CPU requests of pods in the scheduler's cache. Pods without a node are in a
-//! queue of their own. Two filtered handlers separate the two sets: when a pod gets a node, the filter of the queue's handler
-//! turns the update into a delete, and the filter of the cache's handler turns it into an add. Meanwhile, watches break and requests
-//! fail. At the end, the example compares the scheduler's cache with the server.
+//! The map is derived from the nodes, and its function reads the pods of each node through an index: a join. A second map has the pods
+//! without a node. Meanwhile, watches break and requests fail. At the end, the example compares the maps with the server.
 #![allow(clippy::print_stdout, reason = "the example prints its results")]
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     error::Error,
-    sync::Arc,
     time::Duration,
 };
 
-use informant::{InformerBuilder, ResourceVersion, index, pipeline::Backoff, prelude::*};
+use informant::{InformerBuilder, ResourceVersion, derived::DerivedMap, index, pipeline::Backoff, prelude::*};
 use informant_apiserver::{ApiServer, Fault, On};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// The scheduler's cache: the capacity of each node, and how much of it the node's pods request.
-#[derive(Default)]
-struct SchedulerCache {
-    nodes: Mutex<BTreeMap<String, NodeInfo>>,
-}
-
 /// A node in the scheduler's cache. CPU is in thousandths.
-#[derive(Default, Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct NodeInfo {
-    /// `None` if the node does not exist: its pods may be added before it, or deleted after it.
-    allocatable: Option<u64>,
+    allocatable: u64,
     /// The sum of the requests of `pods`.
     requested: u64,
     pods: BTreeSet<String>,
 }
 
-impl SchedulerCache {
-    /// Changes the entry of a node; an entry without node and pods is removed.
-    fn change(&self, node: &str, change: impl FnOnce(&mut NodeInfo)) {
-        let mut nodes = self.nodes.lock();
-        let info = nodes.entry(node.to_owned()).or_default();
-        change(info);
-        if *info == NodeInfo::default() {
-            nodes.remove(node);
+impl NodeInfo {
+    fn of<'a>(node: &Node, pods: impl IntoIterator<Item = &'a Cached<Pod>>) -> Self {
+        let mut info = Self { allocatable: allocatable(node), requested: 0, pods: BTreeSet::new() };
+        for pod in pods {
+            info.requested += requested(pod);
+            info.pods.insert(pod.key().to_string());
         }
+        info
     }
 
-    fn add_pod(&self, pod: &Cached<Pod>) {
-        if let Some(node) = node_of(pod) {
-            self.change(node, |info| {
-                info.requested += requested(pod);
-                info.pods.insert(pod.key().to_string());
-            });
-        }
-    }
-
-    fn remove_pod(&self, pod: &Cached<Pod>) {
-        if let Some(node) = node_of(pod) {
-            self.change(node, |info| {
-                info.requested -= requested(pod);
-                info.pods.remove(pod.key().as_str());
-            });
-        }
-    }
-
-    /// Returns the node with the most free CPU, and how much that is.
-    fn node_with_most_free_cpu(&self) -> Option<(String, u64)> {
-        let nodes = self.nodes.lock();
-        let free = |info: &NodeInfo| Some(info.allocatable?.saturating_sub(info.requested));
-        nodes.iter().filter_map(|(name, info)| Some((name.clone(), free(info)?))).max_by_key(|(_, free)| *free)
-    }
-
-    fn snapshot(&self) -> BTreeMap<String, NodeInfo> {
-        self.nodes.lock().clone()
+    fn free(&self) -> u64 {
+        self.allocatable.saturating_sub(self.requested)
     }
 }
 
-/// Handles events of pods that have a node. `old` of an update is the state that the previous event delivered, so the sums stay correct.
-impl EventHandler<Pod> for SchedulerCache {
-    fn on_add(&self, pod: &Cached<Pod>, _: Origin) {
-        self.add_pod(pod);
-    }
-
-    fn on_update(&self, old: &Cached<Pod>, new: &Cached<Pod>) {
-        self.remove_pod(old);
-        self.add_pod(new);
-    }
-
-    fn on_delete(&self, pod: &Deleted<Pod>) {
-        // For a missed delete, this is the last known state, which is the state that was added.
-        self.remove_pod(pod.object());
-    }
-
-    fn name(&self) -> String {
-        "scheduler cache: pods".into()
-    }
-}
-
-impl EventHandler<Node> for SchedulerCache {
-    fn on_add(&self, node: &Cached<Node>, _: Origin) {
-        self.change(node.key().name(), |info| info.allocatable = Some(allocatable(node)));
-    }
-
-    fn on_update(&self, _: &Cached<Node>, new: &Cached<Node>) {
-        self.change(new.key().name(), |info| info.allocatable = Some(allocatable(new)));
-    }
-
-    fn on_delete(&self, node: &Deleted<Node>) {
-        self.change(node.key().name(), |info| info.allocatable = None);
-    }
-
-    fn name(&self) -> String {
-        "scheduler cache: nodes".into()
-    }
+/// The node with the most free CPU.
+fn best_node(nodes: &DerivedMap<String, NodeInfo>) -> Option<String> {
+    let nodes = nodes.snapshot();
+    nodes.iter().max_by_key(|(_, info)| info.free()).map(|(name, _)| name.clone())
 }
 
 fn node_of(pod: &Pod) -> Option<&str> {
@@ -152,26 +82,26 @@ fn version_of(stored: &Value) -> ResourceVersion {
 
 /// Computes what the scheduler's cache must contain, from the objects on the server.
 fn expected(server: &ApiServer) -> Result<BTreeMap<String, NodeInfo>, Box<dyn Error>> {
-    let cache = SchedulerCache::default();
-    for value in server.list("nodes")? {
-        let node: Node = serde_json::from_value(value)?;
-        EventHandler::<Node>::on_add(&cache, &Cached::of(node)?, Origin::InitialList);
-    }
-    for value in server.list("pods")? {
-        cache.add_pod(&Cached::of(serde_json::from_value(value)?)?);
-    }
-    Ok(cache.snapshot())
+    let pods = server.list("pods")?.into_iter().map(|value| Ok(Cached::of(serde_json::from_value::<Pod>(value)?)?));
+    let pods = pods.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
+    let nodes = server.list("nodes")?.into_iter().map(|value| {
+        let node = Cached::of(serde_json::from_value::<Node>(value)?)?;
+        let name = node.key().name().to_owned();
+        let assigned = pods.iter().filter(|pod| node_of(pod) == Some(&name));
+        Ok((name.clone(), NodeInfo::of(&node, assigned)))
+    });
+    nodes.collect()
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let server = ApiServer::builder().seed(7).build();
+    let server = ApiServer::builder().seed(12).build();
     let mut random = fastrand::Rng::with_seed(7);
     for number in 0..20 {
         server.put("nodes", node(&format!("node-{number}"), 4000))?;
     }
     // Many watches break, and many requests fail.
-    server.inject(On::watch().with_probability(0.7), Fault::cut_after_events(60));
+    server.inject(On::watch().with_probability(0.7), Fault::cut_after_events(20));
     server.inject(On::any().with_probability(0.2), Fault::status(503));
     server.inject(On::watch().with_probability(0.3), Fault::status(410));
 
@@ -183,27 +113,25 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .build();
     let (pods, nodes) = (factory.informer::<Pod>(), factory.informer::<Node>());
 
-    // An index of the informer's own cache, which is compared with the scheduler's cache at the end.
+    // The scheduler's cache. When a pod changes, its node is derived again: the node of the old state, and that of the new state.
     let by_node = pods.add_index("node", index::text(|pod: &Cached<Pod>| node_of(pod)))?;
-    // One object handles the events of both informers.
-    let cache = Arc::new(SchedulerCache::default());
-    let assigned_pods = pods.subscribe().filter(|pod| node_of(pod).is_some()).handler(Arc::clone(&cache))?;
-    let known_nodes = nodes.subscribe().handler(Arc::clone(&cache))?;
-    // The scheduling queue. A pod that gets a node leaves the filter, which the handler receives as a delete.
-    let pending = Arc::new(Mutex::new(BTreeSet::<Key>::new()));
-    let (insert, remove) = (Arc::clone(&pending), Arc::clone(&pending));
-    let pending_pods = pods
-        .subscribe()
+    let cache = nodes
+        .derive(move |node| {
+            let name = node.key().name();
+            [(name.to_owned(), NodeInfo::of(node, &by_node.get(name)))]
+        })
+        .named("scheduler cache")
+        .with(&pods, |pod| node_of(pod).map(Key::cluster_scoped))
+        .register()?;
+    // The scheduling queue: a pod leaves it when it gets a node, or is deleted.
+    let pending = pods
+        .derive(|pod| node_of(pod).is_none().then(|| (pod.key().clone(), ())))
         .named("scheduling queue")
-        .filter(|pod| node_of(pod).is_none())
-        .on_add(move |pod, _| drop(insert.lock().replace(pod.key().clone())))
-        .on_delete(move |pod| drop(remove.lock().take(pod.key())))
         .register()?;
 
     factory.start();
-    for handler in [&assigned_pods, &known_nodes, &pending_pods] {
-        handler.synced().await?;
-    }
+    cache.synced().await?;
+    pending.synced().await?;
     println!("synced: {} nodes, {} pods", nodes.lister().len(), pods.lister().len());
 
     let mut bound = 0;
@@ -225,16 +153,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
             }
             _ => {
                 // One step of the scheduler: it binds the first pending pod to the node with the most free CPU.
-                let next = pending.lock().first().cloned();
-                if let (Some(key), Some((node, _))) = (next, cache.node_with_most_free_cpu())
+                let next = pending.snapshot().iter().map(|(key, _)| key.clone()).min();
+                if let (Some(key), Some(node)) = (next, best_node(&cache))
                     && let Ok(mut value) = server.get("pods", key.as_str())
                     && value["spec"]["nodeName"].is_null()
                 {
                     value["spec"]["nodeName"] = node.into();
                     let stored = server.put("pods", value)?;
                     bound += 1;
-                    // Wait until the informer's cache has the write.
+                    // Wait until the informer's cache has the write, and then the maps.
                     pods.wait_for(&key, &version_of(&stored), Duration::from_secs(10)).await?;
+                    pending.caught_up().await?;
+                    cache.caught_up().await?;
                 }
             }
         }
@@ -248,30 +178,33 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // One more change of each kind: the waits below end with it, and do not depend on a bookmark.
     let last_node = version_of(&server.put("nodes", node("last", 1000))?);
     let last_pod = version_of(&server.put("pods", pod("last", 10, Some("last")))?);
-    known_nodes.caught_up_to(&last_node).await?;
-    assigned_pods.caught_up_to(&last_pod).await?;
-    pending_pods.caught_up_to(&last_pod).await?;
+    nodes.wait_for(&Key::cluster_scoped("last"), &last_node, Duration::from_secs(10)).await?;
+    pods.wait_for(&"shop/last".parse()?, &last_pod, Duration::from_secs(10)).await?;
+    cache.caught_up().await?;
+    pending.caught_up().await?;
     factory.stop().await?;
 
-    let (known, expected) = (cache.snapshot(), expected(&server)?);
+    let snapshot = cache.snapshot();
+    let known: BTreeMap<_, _> = snapshot.iter().map(|(name, info)| (name.clone(), (**info).clone())).collect();
+    let expected = expected(&server)?;
     let source = pods.status().source;
     println!(
         "bound {bound} pods; the pod informer received {} lists, {} watches and {} events",
         source.lists, source.watches, source.events
     );
     let requested: u64 = known.values().map(|info| info.requested).sum();
-    println!("the scheduler's cache has {} nodes, whose pods request {requested}m of CPU", known.len());
+    println!(
+        "the scheduler's cache has {} nodes, whose pods request {requested}m of CPU; it changed {} times",
+        known.len(),
+        snapshot.generation()
+    );
     if known != expected {
         return Err(format!("the scheduler's cache differs from the server:\n{known:#?}\n{expected:#?}").into());
     }
-    for (node, info) in &known {
-        let indexed: BTreeSet<String> = by_node.keys(node).iter().map(ToString::to_string).collect();
-        if indexed != info.pods {
-            return Err(
-                format!("the index and the scheduler's cache have different pods on {node}: {indexed:?}").into()
-            );
-        }
+    let waiting = pods.lister().list().iter().filter(|pod| node_of(pod).is_none()).count();
+    if pending.len() != waiting {
+        return Err(format!("{} pods are in the queue, and {waiting} have no node", pending.len()).into());
     }
-    println!("the server and the index by node have the same pods and nodes");
+    println!("the server and the scheduler's cache have the same pods and nodes");
     Ok(())
 }

@@ -134,6 +134,9 @@
 //! # }
 //! ```
 //!
+//! A program that builds something from all objects can receive [whole batches](Subscribe::on_batch) of events. If that something is a map, let the library
+//! keep it: see [`derived`].
+//!
 //! # Object types
 //!
 //! Nearly all CPU time and memory of an informer go into decoding and holding objects. So you choose the Rust type that objects are held in:
@@ -318,6 +321,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`factory`] | settings, requests and status of informers |
+//! | [`derived`] | maps that are derived from the objects of informers, such as endpoints by address |
 //! | [`index`] | ready-made index functions |
 //! | [`error`] | an error type for each thing that a program can do about it, one that all errors convert into, and errors printed with their causes |
 //! | [`guide`] | longer pages about one subject each |
@@ -335,6 +339,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod delta;
+pub mod derived;
 pub mod error;
 mod event;
 pub mod factory;

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`coming_from_client_go`] | know informers from Go |
 //! | [`coming_from_kube_runtime`] | use kube-runtime's reflectors or `Controller` |
+//! | [`derived_maps`] | keep a cache of their own, such as endpoints by address |
 //! | [`object_types`] | want to save memory and CPU time |
 //! | [`testing`] | want to test a program that uses informers |
 //!
@@ -14,6 +15,9 @@ pub mod coming_from_client_go {}
 
 #[doc = include_str!("coming_from_kube_runtime.md")]
 pub mod coming_from_kube_runtime {}
+
+#[doc = include_str!("derived_maps.md")]
+pub mod derived_maps {}
 
 #[doc = include_str!("object_types.md")]
 pub mod object_types {}

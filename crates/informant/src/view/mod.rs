@@ -105,6 +105,18 @@ impl<O> From<SharedInformer<O>> for View<O> {
     }
 }
 
+impl<O> From<&SharedInformer<O>> for View<O> {
+    fn from(informer: &SharedInformer<O>) -> Self {
+        Self::from_any(informer.informer.clone().into())
+    }
+}
+
+impl<O, A> From<&Self> for View<O, A> {
+    fn from(view: &Self) -> Self {
+        view.clone()
+    }
+}
+
 impl<O, A> fmt::Debug for View<O, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.informers()).finish()

@@ -5,6 +5,7 @@ mod compile_errors;
 mod concurrency;
 mod decode_errors;
 mod decoding;
+mod derived;
 mod edge_cases;
 mod erased;
 mod errors;

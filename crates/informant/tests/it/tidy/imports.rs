@@ -7,7 +7,7 @@ const SHARED: [&str; 10] =
     ["delta", "event", "key", "known", "metrics", "object", "panics", "random", "slots", "version"];
 
 /// What the other modules may import besides [`SHARED`]: a stage nothing, a module that joins stages only what is listed.
-const MAY_IMPORT: [(&str, &[&str]); 10] = [
+const MAY_IMPORT: [(&str, &[&str]); 11] = [
     ("listwatch", &[]),
     ("queue", &[]),
     ("store", &[]),
@@ -17,6 +17,7 @@ const MAY_IMPORT: [(&str, &[&str]); 10] = [
     ("informer", &["listwatch", "queue", "store", "subscribers"]),
     ("view", &["listwatch", "store", "subscribers", "informer"]),
     ("factory", &["listwatch", "store", "subscribers", "informer", "view"]),
+    ("derived", &["informer", "subscribers", "view"]),
     ("kube_runtime", &["informer", "subscribers", "view"]),
 ];
 

@@ -4,6 +4,7 @@
 //! `INFORMANT_SEED` repeats a run, `INFORMANT_CASES` multiplies the number of runs; `--nocapture` shows the figures.
 #![allow(clippy::print_stderr, reason = "`--nocapture` shows the figures")]
 
+mod derived;
 mod follower;
 mod history;
 pub(crate) mod proxy;
@@ -17,6 +18,7 @@ use informant_apiserver::{Fault, On};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use self::{
+    derived::DerivedMaps,
     follower::Follower,
     troubles::Trouble,
     world::{World, cache, converges},
@@ -51,6 +53,8 @@ async fn run_once<O: Texted>(streams: bool, random: &mut fastrand::Rng, figures:
     let informer = world.informer.clone();
     let mut followers: Vec<_> = (0..random.usize(0..3)).map(|_| Follower::join(&world, random)).collect();
     let mut histories = Vec::new();
+    // Not in all runs: their checks take as long as the rest.
+    let maps = (random.u32(0..3) == 0).then(|| DerivedMaps::register(&informer, random));
     informer.start();
     if random.bool() {
         // Many watches expire, so the informer lists again.
@@ -102,6 +106,9 @@ async fn run_once<O: Texted>(streams: bool, random: &mut fastrand::Rng, figures:
         figures.events += status.delivered;
         figures.coalesced += status.coalesced;
         figures.panics += status.panics;
+    }
+    if let Some(maps) = maps {
+        wrong.extend(maps.check().await);
     }
     figures.runs += 1;
     figures.faults += server.requests().iter().map(|request| request.faults.len()).sum::<usize>();

@@ -1,0 +1,166 @@
+//! [`Derive`], a map that is about to be registered.
+//!
+//! - **In:** a function, settings, and other informers that the function reads.
+//! - **Out:** a [`DerivedMap`], registered with all its informers.
+//! - **Knows nothing of:** how entries are derived.
+
+use std::{cmp::Ordering, hash::Hash, panic::Location, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tracing::error;
+
+use super::{
+    DerivedMap,
+    engine::{Engine, Function, Mapping, Source},
+    entries::{Pairs, Prefer, deduplicate},
+    published::Published,
+    shared::Shared,
+};
+use crate::{
+    Cached, Key, SharedInformer, View,
+    error::RequestError,
+    informer::{AnyInformer, add_batch_handlers},
+    object::Erased,
+    panics,
+    subscribers::AnyHandler,
+};
+
+/// A map that is about to be registered; from [`SharedInformer::derive`] and [`View::derive`].
+#[must_use = "nothing is derived until `register` is called"]
+pub struct Derive<K, V> {
+    name: Arc<str>,
+    function: Function<K, V>,
+    prefer: Option<Prefer<V>>,
+    linger: Duration,
+    linger_at_most: usize,
+    informers: Vec<(AnyInformer, Source)>,
+}
+
+/// The number of removed entries that linger, unless [`Derive::linger_at_most`] changes it.
+const MOST_LINGERING: usize = 10_000;
+
+impl<O: 'static> SharedInformer<O> {
+    /// Begins to derive a map from the objects of the cache: see [`derived`](crate::derived). `function` returns nothing, one or several pairs
+    /// of a key and a value for an object.
+    #[track_caller]
+    pub fn derive<K, V, I>(&self, function: impl Fn(&Cached<O>) -> I + Send + 'static) -> Derive<K, V>
+    where
+        K: Clone + Eq + Hash + Send + Sync + 'static,
+        V: PartialEq + Send + Sync + 'static,
+        I: IntoIterator<Item = (K, V)>,
+    {
+        Derive::new(std::iter::once(&self.informer), function)
+    }
+}
+
+impl<O: 'static, A> View<O, A> {
+    /// As [`SharedInformer::derive`], from the objects of all members.
+    #[track_caller]
+    pub fn derive<K, V, I>(&self, function: impl Fn(&Cached<O>) -> I + Send + 'static) -> Derive<K, V>
+    where
+        K: Clone + Eq + Hash + Send + Sync + 'static,
+        V: PartialEq + Send + Sync + 'static,
+        I: IntoIterator<Item = (K, V)>,
+    {
+        Derive::new(self.informers().map(|member| &member.informer), function)
+    }
+}
+
+impl<K, V> Derive<K, V>
+where
+    K: Clone + Eq + Hash + Send + Sync + 'static,
+    V: PartialEq + Send + Sync + 'static,
+{
+    #[track_caller]
+    fn new<'a, O: 'static, I: IntoIterator<Item = (K, V)>>(
+        informers: impl Iterator<Item = &'a AnyInformer>,
+        function: impl Fn(&Cached<O>) -> I + Send + 'static,
+    ) -> Self {
+        let function = move |object: &Cached<Erased>| {
+            let mut pairs: Pairs<K, V> = function(object.typed_ref()).into_iter().collect();
+            deduplicate(&mut pairs);
+            pairs
+        };
+        Self {
+            name: format!("map at {}", Location::caller()).into(),
+            function: Box::new(function),
+            prefer: None,
+            linger: Duration::ZERO,
+            linger_at_most: MOST_LINGERING,
+            informers: informers.map(|informer| (informer.clone(), Source::new(None))).collect(),
+        }
+    }
+
+    /// Sets the name in logs and problems. Default: the place in the code that called `derive`.
+    pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Decides which value of a key readers see if several objects have the key: the greatest one. Of equal ones, and without this setting, the value
+    /// of the object that took the key last. Values at which `compare` panics are equal.
+    pub fn prefer(mut self, compare: impl Fn(&V, &V) -> Ordering + Send + 'static) -> Self {
+        self.prefer = Some(Box::new(compare));
+        self
+    }
+
+    /// Names another informer or view that the function reads, through its [lister](SharedInformer::lister). When one of its objects changes,
+    /// `mapping` is called with the old and the new state. The objects of the map whose keys it returns are derived again; other keys are ignored.
+    ///
+    /// The function is not called before all informers are synced.
+    pub fn with<S: 'static, A, I: IntoIterator<Item = Key>>(
+        mut self,
+        informers: impl Into<View<S, A>>,
+        mapping: impl Fn(&Cached<S>) -> I + Send + Sync + 'static,
+    ) -> Self {
+        let mapping = Arc::new(mapping);
+        for member in informers.into().informers() {
+            let mapping = Arc::clone(&mapping);
+            let mapping: Mapping = Box::new(move |object| mapping(object.typed_ref()).into_iter().collect());
+            self.informers.push((member.informer.clone(), Source::new(Some(mapping))));
+        }
+        self
+    }
+
+    /// Keeps entries for this time after they were removed, for [`DerivedMap::get_lingering`]: the 10,000 that were removed last, unless
+    /// [`linger_at_most`](Self::linger_at_most) says otherwise.
+    pub fn linger(mut self, time: Duration) -> Self {
+        self.linger = time;
+        self
+    }
+
+    /// Limits the number of removed entries that [linger](Self::linger).
+    pub fn linger_at_most(mut self, entries: usize) -> Self {
+        self.linger_at_most = entries;
+        self
+    }
+
+    /// Registers the map with its informers. It is filled when all of them are synced.
+    ///
+    /// # Errors
+    ///
+    /// If an informer has stopped, or if called in one of its index functions.
+    pub fn register(self) -> Result<DerivedMap<K, V>, RequestError> {
+        let Self { name, function, prefer, linger, linger_at_most, informers } = self;
+        let (informers, sources): (Vec<_>, Vec<_>) = informers.into_iter().unzip();
+        let shared = Arc::new(Shared::new(Arc::clone(&name), Published::new(linger, linger_at_most)));
+        let map = Arc::clone(&name);
+        let prefer = prefer.map(|compare| -> Prefer<V> {
+            Box::new(move |one, other| {
+                panics::catch(|| compare(one, other)).unwrap_or_else(|panic| {
+                    error!(map = &*map, error = panic, "the preference of a derived map panicked");
+                    Ordering::Equal
+                })
+            })
+        });
+        let engine = Engine::new(Arc::clone(&shared), function, prefer, sources);
+        // Never contended: the handlers are called one at a time.
+        let engine = Arc::new(Mutex::new(engine));
+        let handlers = (0..informers.len()).map(|source| {
+            let engine = Arc::clone(&engine);
+            AnyHandler::OfBatches(Box::new(move |events| engine.lock().apply(source, events)))
+        });
+        let registration = add_batch_handlers(&informers, handlers.collect(), &name)?;
+        Ok(DerivedMap::new(shared, registration, informers))
+    }
+}

@@ -1,0 +1,232 @@
+//! Derives the entries of a map from events.
+//!
+//! - **In:** batches of events of the map's own informers, and of the informers that its function reads.
+//! - **Out:** one commit for each batch, once all informers are synced.
+//! - **Knows nothing of:** buffers, tasks, registrations.
+
+use std::{
+    cmp::Ordering,
+    hash::Hash,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use hashbrown::{HashMap, HashSet};
+use tracing::{error, warn};
+
+use super::{
+    entries::{DerivedObjects, Pairs, Prefer},
+    shared::Shared,
+};
+use crate::{Cached, Deleted, Event, Key, ResourceVersion, object::Erased, panics};
+
+/// Returns the pairs of an object. Users' code.
+pub(super) type Function<K, V> = Box<dyn Fn(&Cached<Erased>) -> Pairs<K, V> + Send>;
+
+/// Returns the keys of the objects that depend on an object of another kind. Users' code.
+pub(super) type Mapping = Box<dyn Fn(&Cached<Erased>) -> Vec<Key> + Send>;
+
+/// The derivation of one map. Dropping it stops the map.
+pub(super) struct Engine<K: Clone + Eq + Hash, V> {
+    shared: Arc<Shared<K, V>>,
+    function: Function<K, V>,
+    prefer: Option<Prefer<V>>,
+    sources: Vec<Source>,
+    objects: DerivedObjects<K, V>,
+    /// The number of informers whose initial list has not been received. Nothing is derived before: the function would read empty caches.
+    unsynced: usize,
+    /// Whether a warning about a slow function was logged.
+    has_warned: bool,
+}
+
+/// One informer: of the map, or one that the function reads.
+pub(super) struct Source {
+    /// `None` for an informer of the map.
+    mapping: Option<Mapping>,
+    /// The objects of an informer of the map. Kept until all informers are synced; with a join, always.
+    states: HashMap<Key, Cached<Erased>>,
+    /// The newest version in the last batch of events.
+    version: ResourceVersion,
+}
+
+/// The objects that must be derived again, because objects of other kinds changed.
+#[derive(Default)]
+struct Affected {
+    keys: HashSet<Key>,
+    /// Whether all objects are derived again: the last informer is synced now, or a mapping panicked.
+    all: bool,
+}
+
+/// A function that takes this long for one object is logged.
+const SLOW: Duration = Duration::from_millis(100);
+
+impl Source {
+    pub(super) fn new(mapping: Option<Mapping>) -> Self {
+        Self { mapping, states: HashMap::new(), version: ResourceVersion::default() }
+    }
+
+    /// Notes the newest version of a batch. It may be older than that of the previous batch, after a restored backup.
+    fn note_version(&mut self, events: &[Event<Erased>]) {
+        // The last known state of an object says nothing of when it was deleted.
+        let is_known = |event: &&Event<Erased>| !matches!(event, Event::Deleted(Deleted::Missed { .. }));
+        let versions = events.iter().filter(is_known).filter_map(|event| Some(event.object()?.version()));
+        if let Some(newest) = versions.max_by(|one, other| one.compare(other).unwrap_or(Ordering::Equal)) {
+            self.version = newest.clone();
+        }
+    }
+}
+
+impl<K, V> Engine<K, V>
+where
+    K: Clone + Eq + Hash,
+    V: PartialEq,
+{
+    pub(super) fn new(
+        shared: Arc<Shared<K, V>>,
+        function: Function<K, V>,
+        prefer: Option<Prefer<V>>,
+        sources: Vec<Source>,
+    ) -> Self {
+        let unsynced = sources.len();
+        Self { shared, function, prefer, sources, objects: DerivedObjects::default(), unsynced, has_warned: false }
+    }
+
+    /// Applies the events of one batch of an informer, all at once.
+    pub(super) fn apply(&mut self, source: usize, events: &[Event<Erased>]) {
+        self.sources[source].note_version(events);
+        let mut affected = Affected::default();
+        for event in events {
+            match self.sources[source].mapping.is_some() {
+                true => self.find_affected(source, event, &mut affected),
+                false => self.apply_own(source, event),
+            }
+            if let Event::Synced = event {
+                self.unsynced -= 1;
+                affected.all = self.unsynced == 0;
+            }
+        }
+        if self.unsynced > 0 {
+            return;
+        }
+        self.derive_again(&affected);
+        let Self { shared, objects, prefer, .. } = self;
+        let commit = shared.published.read(|table| objects.commit(table, prefer.as_ref()));
+        shared.commit(commit, self.sources.iter().map(|source| source.version.clone()).collect());
+    }
+
+    /// Whether objects may have to be derived again.
+    fn keeps_states(&self) -> bool {
+        self.unsynced > 0 || self.sources.iter().any(|source| source.mapping.is_some())
+    }
+
+    /// Applies an event of an informer of the map.
+    fn apply_own(&mut self, source: usize, event: &Event<Erased>) {
+        match event {
+            Event::Added { object, .. } | Event::Updated { new: object, .. } => {
+                if self.keeps_states() {
+                    self.sources[source].states.insert(object.key().clone(), object.clone());
+                }
+                if self.unsynced == 0 {
+                    self.derive(source, object);
+                }
+            }
+            Event::Deleted(deleted) => {
+                let key = deleted.key();
+                self.sources[source].states.remove(key);
+                self.forget_failure(source, key);
+                self.objects.set(source, key, deleted.version(), Pairs::new());
+            }
+            Event::Resynced(_) | Event::Synced => {}
+        }
+    }
+
+    /// Notes which objects depend on the old and the new state of an object of another kind.
+    fn find_affected(&mut self, source: usize, event: &Event<Erased>, affected: &mut Affected) {
+        // All objects are derived when the last informer is synced.
+        if self.unsynced > 0 {
+            return;
+        }
+        let (old, new) = match event {
+            Event::Added { object, .. } => (None, Some(object)),
+            Event::Updated { old, new } => (Some(old), Some(new)),
+            Event::Deleted(deleted) => (Some(deleted.object()), None),
+            Event::Resynced(_) | Event::Synced => return,
+        };
+        let Some(mapping) = &self.sources[source].mapping else { return };
+        for state in [old, new].into_iter().flatten() {
+            match panics::catch(|| mapping(state)) {
+                Ok(keys) => affected.keys.extend(keys),
+                Err(panic) => {
+                    affected.all = true;
+                    let (map, key) = (&*self.shared.name, state.key().as_str());
+                    error!(
+                        map,
+                        key,
+                        error = panic,
+                        "a mapping of a derived map panicked; all objects of the map are derived again"
+                    );
+                }
+            }
+        }
+    }
+
+    /// Derives the affected objects in their present states.
+    fn derive_again(&mut self, affected: &Affected) {
+        for source in 0..self.sources.len() {
+            let states = &self.sources[source].states;
+            let objects: Vec<_> = match affected.all {
+                true => states.values().cloned().collect(),
+                false => affected.keys.iter().filter_map(|key| states.get(key)).cloned().collect(),
+            };
+            for object in &objects {
+                self.derive(source, object);
+            }
+            if !self.keeps_states() {
+                self.sources[source].states = HashMap::new();
+            }
+        }
+    }
+
+    fn forget_failure(&self, source: usize, key: &Key) {
+        let mut failures = self.shared.failures.lock();
+        if !failures.is_empty() {
+            failures.remove(&(source, key.clone()));
+        }
+    }
+
+    /// Derives the pairs of an object.
+    fn derive(&mut self, source: usize, object: &Cached<Erased>) {
+        self.forget_failure(source, object.key());
+        let begun = Instant::now();
+        let derived = panics::catch(|| (self.function)(object));
+        let took = begun.elapsed();
+        if took >= SLOW && !self.has_warned {
+            self.has_warned = true;
+            let (map, key) = (&*self.shared.name, object.key().as_str());
+            warn!(
+                map,
+                key,
+                elapsed_ms = took.as_millis(),
+                "the function of a derived map is slow, and its changes wait for it"
+            );
+        }
+        let pairs = derived.unwrap_or_else(|panic| {
+            let (map, key) = (&*self.shared.name, object.key());
+            error!(
+                map,
+                key = key.as_str(),
+                error = panic,
+                "the function of a derived map panicked; the object has no entries"
+            );
+            self.shared.failures.lock().insert((source, key.clone()), panic.into());
+            Pairs::new()
+        });
+        self.objects.set(source, object.key(), object.version(), pairs);
+    }
+}
+
+impl<K: Clone + Eq + Hash, V> Drop for Engine<K, V> {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}

@@ -1,0 +1,215 @@
+//! [`DerivedMap`], the handle of a map.
+//!
+//! - **In:** keys.
+//! - **Out:** values, snapshots, changes, and whether they are current.
+//! - **Knows nothing of:** how entries are derived.
+
+use std::{borrow::Borrow, fmt, hash::Hash, sync::Arc};
+
+use derive_where::derive_where;
+use tokio::sync::watch;
+use tracing::error;
+
+use super::{
+    changes::{Change, ChangeStream, ChangeWatch},
+    entries::{Holders, Table},
+    published::DerivedSnapshot,
+    shared::Shared,
+};
+use crate::{
+    error::{StopError, SyncError, WaitError},
+    informer::{AnyInformer, InformerStatus, Problem},
+    panics,
+    subscribers::Registration,
+};
+
+/// A map whose entries follow the objects of an informer or [`View`](crate::View); made by [`SharedInformer::derive`](crate::SharedInformer::derive).
+///
+/// Cheap to clone. Dropping the last clone stops the derivation; streams and watches of the map end then.
+#[must_use = "the derivation stops when the last handle is dropped"]
+#[derive_where(Clone)]
+pub struct DerivedMap<K: Clone + Eq + Hash, V> {
+    inner: Arc<Inner<K, V>>,
+}
+
+/// The state that all clones share. Dropping it stops the derivation.
+struct Inner<K: Clone + Eq + Hash, V> {
+    shared: Arc<Shared<K, V>>,
+    registration: Registration,
+    /// Each once.
+    informers: Vec<AnyInformer>,
+    /// Each task that calls a closure has a receiver.
+    closures: watch::Sender<()>,
+}
+
+impl<K, V> DerivedMap<K, V>
+where
+    K: Clone + Eq + Hash,
+    V: PartialEq,
+{
+    pub(super) fn new(shared: Arc<Shared<K, V>>, registration: Registration, given: Vec<AnyInformer>) -> Self {
+        let mut informers: Vec<AnyInformer> = Vec::with_capacity(given.len());
+        for informer in given {
+            if !informers.iter().any(|other| other.is_same(&informer)) {
+                informers.push(informer);
+            }
+        }
+        Self { inner: Arc::new(Inner { shared, registration, informers, closures: watch::Sender::default() }) }
+    }
+
+    /// The name of the map in logs and problems.
+    pub fn name(&self) -> &Arc<str> {
+        &self.inner.shared.name
+    }
+
+    /// The value of a key. If several objects have the key, the value of the object that took it last, or the
+    /// [preferred](super::Derive::prefer) one.
+    pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<Arc<V>>
+    where
+        K: Borrow<Q>,
+    {
+        self.inner.shared.published.read(|table| Some(Arc::clone(table.get(key)?.winner())))
+    }
+
+    /// The values of a key, one for each object that has it: first the one that [`get`](Self::get) returns, then the others, the one that took the
+    /// key last first. Changes of the other values are in no stream and wake nobody; to follow each of them, make what distinguishes them a part of the key.
+    pub fn get_all<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Vec<Arc<V>>
+    where
+        K: Borrow<Q>,
+    {
+        self.inner.shared.published.read(|table| table.get(key).map_or_else(Vec::new, Holders::values))
+    }
+
+    /// The value of a key, also if it was removed a short time ago; see [`linger`](super::Derive::linger).
+    pub fn get_lingering<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<Arc<V>>
+    where
+        K: Borrow<Q>,
+    {
+        self.inner.shared.published.get_lingering(key)
+    }
+
+    /// The number of keys.
+    pub fn len(&self) -> usize {
+        self.inner.shared.published.read(Table::len)
+    }
+
+    /// Whether the map has no entries. It has none before it is [synced](Self::synced).
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All entries of this moment.
+    pub fn snapshot(&self) -> DerivedSnapshot<K, V> {
+        self.inner.shared.published.snapshot()
+    }
+
+    /// The changes as a stream: first an [`Added`](Change::Added) for each entry, then what changes.
+    pub fn stream(&self) -> ChangeStream<K, V> {
+        self.inner.shared.stream()
+    }
+
+    /// Wake-ups, for a program that reads the map again whenever it has changed.
+    pub fn watch(&self) -> ChangeWatch {
+        self.inner.shared.watch()
+    }
+
+    /// Calls a closure with each change, in a task of the current runtime: first with an `Added` for each entry. If it panics, the panic is logged,
+    /// and the closure is called with the next change. The calls end when the map stops. A closure that holds the map keeps it from being dropped.
+    ///
+    /// # Panics
+    ///
+    /// If called outside of a tokio runtime.
+    pub fn on_change(&self, mut callback: impl FnMut(Change<K, V>) + Send + 'static)
+    where
+        K: Send + Sync + 'static,
+        V: Send + Sync + 'static,
+    {
+        let (mut changes, name, running) = (self.stream(), Arc::clone(self.name()), self.inner.closures.subscribe());
+        let calls = async move {
+            let _running = running;
+            while let Some(change) = changes.next().await {
+                if let Err(panic) = panics::catch(|| callback(change)) {
+                    error!(map = &*name, error = panic, "a closure for the changes of a derived map panicked");
+                }
+            }
+        };
+        tokio::spawn(self.inner.registration.as_work(calls));
+    }
+
+    /// Waits until the map has the entries of all objects of the initial lists. Before, it has no entries at all, so an empty map means nothing.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Registration::synced`].
+    pub async fn synced(&self) -> Result<(), SyncError> {
+        self.inner.registration.synced().await
+    }
+
+    /// Whether the map is [synced](Self::synced).
+    pub fn is_synced(&self) -> bool {
+        self.inner.registration.is_synced()
+    }
+
+    /// Waits until the map has all changes that are in the caches of its informers at the time of the call. After
+    /// [`wait_for_write`](crate::SharedInformer::wait_for_write) it shows what the program has written.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Registration::caught_up`].
+    pub async fn caught_up(&self) -> Result<(), WaitError> {
+        self.inner.registration.caught_up().await
+    }
+
+    /// Whether the map is synced and has no [problems](Self::problems). Changes may still be on their way, as to every cache.
+    pub fn is_fresh(&self) -> bool {
+        self.is_synced() && self.problems().is_empty()
+    }
+
+    /// Why the map may be out of date: the problems of its informers, the objects at which its function panicked, or that it was stopped; empty if
+    /// it is current.
+    pub fn problems(&self) -> Vec<Problem> {
+        let Inner { shared, informers, registration, .. } = &*self.inner;
+        let of_informers = informers.iter().filter_map(|informer| InformerStatus::problem(&informer.status()));
+        let failures = shared.failures.lock();
+        let own = failures.iter().next().map(|((_, key), panic)| Problem::NotDerived {
+            map: Arc::clone(&shared.name),
+            objects: failures.len(),
+            key: key.clone(),
+            panic: Arc::clone(panic),
+        });
+        let mut problems: Vec<_> = of_informers.chain(own).collect();
+        if problems.is_empty() && registration.is_removed() {
+            problems.push(Problem::MapStopped { map: Arc::clone(&shared.name) });
+        }
+        problems
+    }
+
+    /// Stops the derivation, and waits until the function and the closures are not running any more. The map keeps its entries; streams and watches
+    /// end. The informers go on.
+    ///
+    /// # Errors
+    ///
+    /// If called in the map's function or in one of its closures: they would wait for their own end.
+    #[doc(alias = "shutdown")]
+    pub async fn stop(&self) -> Result<(), StopError> {
+        self.inner.registration.stop().await?;
+        self.inner.closures.closed().await;
+        Ok(())
+    }
+}
+
+impl<K: Clone + Eq + Hash, V> Drop for Inner<K, V> {
+    fn drop(&mut self) {
+        self.registration.remove();
+    }
+}
+
+impl<K: Clone + Eq + Hash, V: PartialEq> fmt::Debug for DerivedMap<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DerivedMap").field("name", self.name()).field("len", &self.len()).finish_non_exhaustive()
+    }
+}

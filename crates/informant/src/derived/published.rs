@@ -1,0 +1,195 @@
+//! The entries that readers see, and those that were removed a short time ago.
+//!
+//! - **In:** commits, one at a time.
+//! - **Out:** single entries, and snapshots of all.
+//! - **Knows nothing of:** objects and informers.
+
+use std::{borrow::Borrow, collections::VecDeque, fmt, hash::Hash, sync::Arc, time::Duration};
+
+use derive_where::derive_where;
+use hashbrown::HashMap;
+use parking_lot::{Mutex, RwLock};
+use tokio::time::Instant;
+
+use super::entries::{Commit, Holders, Table, Transition};
+use crate::ResourceVersion;
+
+/// All entries of a [`DerivedMap`](super::DerivedMap) at one moment. Cheap to clone; while it is held, the next change copies the map's table.
+#[derive_where(Clone)]
+pub struct DerivedSnapshot<K, V> {
+    table: Arc<Table<K, V>>,
+    generation: u64,
+    versions: Arc<[ResourceVersion]>,
+}
+
+/// The current entries, and those that were removed a short time ago.
+pub(super) struct Published<K, V> {
+    current: RwLock<DerivedSnapshot<K, V>>,
+    removed: Mutex<RemovedEntries<K, V>>,
+}
+
+/// Entries that were removed a short time ago.
+struct RemovedEntries<K, V> {
+    /// For how long they are kept.
+    kept_for: Duration,
+    at_most: usize,
+    by_key: HashMap<K, (Instant, Arc<V>)>,
+    /// The keys in the order of their removal, each with its time. A key that was removed twice is here twice.
+    removals: VecDeque<(Instant, K)>,
+}
+
+/// More writes than this are made in a copy of the table, so that readers do not wait for them.
+const QUICK_WRITES: usize = 1000;
+
+impl<K: Clone + Eq + Hash, V> Published<K, V> {
+    /// Keeps up to `at_most` removed entries, each for this time.
+    pub(super) fn new(kept_for: Duration, at_most: usize) -> Self {
+        let current = DerivedSnapshot { table: Arc::default(), generation: 0, versions: Arc::default() };
+        let removed = RemovedEntries { kept_for, at_most, by_key: HashMap::new(), removals: VecDeque::new() };
+        Self { current: RwLock::new(current), removed: Mutex::new(removed) }
+    }
+
+    pub(super) fn snapshot(&self) -> DerivedSnapshot<K, V> {
+        self.current.read().clone()
+    }
+
+    /// Reads the current table. `read` runs under the lock.
+    pub(super) fn read<R>(&self, read: impl FnOnce(&Table<K, V>) -> R) -> R {
+        read(&self.current.read().table)
+    }
+
+    /// Writes a commit, at once. The caller makes one call at a time.
+    pub(super) fn write(&self, commit: &mut Commit<K, V>, versions: Arc<[ResourceVersion]>) {
+        // Before they leave the table, so that a reader finds them in one or the other.
+        self.keep_removed(&commit.transitions);
+        let writes = std::mem::take(&mut commit.writes);
+        let mut replaced = Vec::with_capacity(writes.len());
+        let is_quick = writes.len() <= QUICK_WRITES;
+        let mut current = self.current.write();
+        match Arc::get_mut(&mut current.table).filter(|_| is_quick) {
+            Some(table) => apply(table, writes, &mut replaced),
+            None if writes.is_empty() => {}
+            None => {
+                // Changes a copy. Readers go on with the current table.
+                let table = Arc::clone(&current.table);
+                drop(current);
+                let mut copy = Table::clone(&table);
+                apply(&mut copy, writes, &mut replaced);
+                current = self.current.write();
+                current.table = Arc::new(copy);
+            }
+        }
+        current.generation += u64::from(!commit.transitions.is_empty());
+        current.versions = versions;
+        // Values are dropped after the lock is released: their destructors are users' code.
+        drop(current);
+        drop(replaced);
+    }
+
+    fn keep_removed(&self, transitions: &[(K, Transition<V>)]) {
+        let mut dropped = Vec::new();
+        let mut removed = self.removed.lock();
+        let now = Instant::now();
+        if !removed.kept_for.is_zero() {
+            let gone = transitions.iter().filter(|(_, transition)| transition.after.is_none());
+            for (key, last) in gone.filter_map(|(key, transition)| Some((key, transition.before.as_ref()?))) {
+                dropped.extend(removed.by_key.insert(key.clone(), (now, Arc::clone(last))));
+                removed.removals.push_back((now, key.clone()));
+            }
+        }
+        removed.expire(now, &mut dropped);
+        // Values are dropped after the lock is released: their destructors are users' code.
+        drop(removed);
+        drop(dropped);
+    }
+
+    /// Returns the entry, or the one that was removed a short time ago.
+    pub(super) fn get_lingering<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<Arc<V>>
+    where
+        K: Borrow<Q>,
+    {
+        self.read(|table| Some(Arc::clone(table.get(key)?.winner()))).or_else(|| {
+            let mut dropped = Vec::new();
+            let mut removed = self.removed.lock();
+            removed.expire(Instant::now(), &mut dropped);
+            removed.by_key.get(key).map(|(_, value)| Arc::clone(value))
+        })
+    }
+}
+
+impl<K: Eq + Hash, V> RemovedEntries<K, V> {
+    fn expire(&mut self, now: Instant, dropped: &mut Vec<(Instant, Arc<V>)>) {
+        while let Some((removed_at, _)) = self.removals.front()
+            && (now - *removed_at >= self.kept_for || self.removals.len() > self.at_most)
+            && let Some((removed_at, key)) = self.removals.pop_front()
+        {
+            // The key may have been removed again since.
+            if self.by_key.get(&key).is_some_and(|(last, _)| *last == removed_at) {
+                dropped.extend(self.by_key.remove(&key));
+            }
+        }
+    }
+}
+
+fn apply<K: Eq + Hash, V>(
+    table: &mut Table<K, V>,
+    writes: Vec<(K, Option<Holders<V>>)>,
+    replaced: &mut Vec<Option<Holders<V>>>,
+) {
+    for (key, holders) in writes {
+        replaced.push(match holders {
+            Some(holders) => table.insert(key, holders),
+            None => table.remove(&key),
+        });
+    }
+}
+
+impl<K: Eq + Hash, V> DerivedSnapshot<K, V> {
+    /// The value of a key, as [`DerivedMap::get`](super::DerivedMap::get) returns it.
+    pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&Arc<V>>
+    where
+        K: Borrow<Q>,
+    {
+        Some(self.table.get(key)?.winner())
+    }
+
+    /// The values of a key, as [`DerivedMap::get_all`](super::DerivedMap::get_all) returns them.
+    pub fn get_all<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Vec<Arc<V>>
+    where
+        K: Borrow<Q>,
+    {
+        self.table.get(key).map_or_else(Vec::new, Holders::values)
+    }
+
+    /// All keys with their values, in no particular order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&K, &Arc<V>)> {
+        self.table.iter().map(|(key, holders)| (key, holders.winner()))
+    }
+
+    /// The number of keys.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// The number of changes of the map before this moment; all changes of one batch count as one.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// For each informer, in the order in which they were given, the version of the last batch of its events that the map has taken into account;
+    /// empty if there was none. The informer itself may have reached a newer version, by a bookmark.
+    pub fn versions(&self) -> &[ResourceVersion] {
+        &self.versions
+    }
+}
+
+impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for DerivedSnapshot<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.table.iter().map(|(key, holders)| (key, holders.winner()))).finish()
+    }
+}

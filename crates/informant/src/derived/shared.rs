@@ -1,0 +1,67 @@
+//! What the derivation of a map and its readers share.
+//!
+//! - **In:** commits and failures of the derivation.
+//! - **Out:** the entries, and their changes for those who follow them.
+//! - **Knows nothing of:** events and informers.
+
+use std::{hash::Hash, sync::Arc};
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::{
+    changes::{ChangeStream, ChangeWatch, Followers},
+    entries::Commit,
+    published::Published,
+};
+use crate::{Key, ResourceVersion};
+
+/// The state of one map.
+pub(super) struct Shared<K, V> {
+    pub(super) name: Arc<str>,
+    pub(super) published: Published<K, V>,
+    /// Locked during a commit, so that a stream that joins misses no change and receives none twice.
+    followers: Mutex<Followers<K, V>>,
+    /// Whether the map has stopped; sent for each change.
+    is_stopped: watch::Sender<bool>,
+    /// The objects at which the function panicked in their present state, by the position of their informer, and the message.
+    pub(super) failures: Mutex<HashMap<(usize, Key), Arc<str>>>,
+}
+
+impl<K: Clone + Eq + Hash, V> Shared<K, V> {
+    pub(super) fn new(name: Arc<str>, published: Published<K, V>) -> Self {
+        Self {
+            name,
+            published,
+            followers: Mutex::default(),
+            is_stopped: watch::Sender::new(false),
+            failures: Mutex::default(),
+        }
+    }
+
+    pub(super) fn commit(&self, mut commit: Commit<K, V>, versions: Arc<[ResourceVersion]>) {
+        let mut followers = self.followers.lock();
+        self.published.write(&mut commit, versions);
+        if !commit.transitions.is_empty() {
+            followers.push(&commit.transitions);
+            drop(followers);
+            self.is_stopped.send_modify(|_| ());
+        }
+    }
+
+    pub(super) fn stream(&self) -> ChangeStream<K, V> {
+        let mut followers = self.followers.lock();
+        followers.add(self.published.snapshot().iter().map(|(key, value)| (key, Arc::clone(value))))
+    }
+
+    pub(super) fn watch(&self) -> ChangeWatch {
+        ChangeWatch::new(self.is_stopped.subscribe())
+    }
+
+    /// Ends all streams and watches.
+    pub(super) fn close(&self) {
+        self.followers.lock().close();
+        self.is_stopped.send_replace(true);
+    }
+}
