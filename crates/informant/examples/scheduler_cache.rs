@@ -1,4 +1,4 @@
-//! A scheduler's cache: the capacity of each node and how much of it is requested, derived from nodes and pods.
+//! A scheduler's cache: the CPU and memory of each node, and how much of it is requested, derived from nodes and pods.
 //!
 //! The map is derived from the nodes, and its function reads the pods of each node through an index: a join. A second map has the pods
 //! without a node. Meanwhile, watches break and requests fail. At the end, the example compares the maps with the server.
@@ -12,34 +12,49 @@ use std::{
 
 use informant::{InformerBuilder, ResourceVersion, derived::DerivedMap, index, pipeline::Backoff, prelude::*};
 use informant_apiserver::{ApiServer, Fault, On};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::{
+    api::core::v1::{Node, Pod},
+    apimachinery::pkg::api::resource::Quantity,
+};
 use serde_json::{Value, json};
 
-/// A node in the scheduler's cache. CPU is in thousandths.
+/// CPU in thousandths, and memory in MiB.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Resources {
+    cpu: u64,
+    memory: u64,
+}
+
+/// A node in the scheduler's cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct NodeInfo {
-    allocatable: u64,
+    allocatable: Resources,
     /// The sum of the requests of `pods`.
-    requested: u64,
+    requested: Resources,
     pods: BTreeSet<String>,
 }
 
 impl NodeInfo {
     fn of<'a>(node: &Node, pods: impl IntoIterator<Item = &'a Cached<Pod>>) -> Self {
-        let mut info = Self { allocatable: allocatable(node), requested: 0, pods: BTreeSet::new() };
+        let mut info = Self { allocatable: allocatable(node), requested: Resources::default(), pods: BTreeSet::new() };
         for pod in pods {
-            info.requested += requested(pod);
+            let Resources { cpu, memory } = requested(pod);
+            (info.requested.cpu, info.requested.memory) = (info.requested.cpu + cpu, info.requested.memory + memory);
             info.pods.insert(pod.key().to_string());
         }
         info
     }
 
-    fn free(&self) -> u64 {
-        self.allocatable.saturating_sub(self.requested)
+    fn free(&self) -> Resources {
+        let Self { allocatable, requested, .. } = self;
+        Resources {
+            cpu: allocatable.cpu.saturating_sub(requested.cpu),
+            memory: allocatable.memory.saturating_sub(requested.memory),
+        }
     }
 }
 
-/// The node with the most free CPU.
+/// The node with the most free CPU and, of equal ones, the most free memory.
 fn best_node(nodes: &DerivedMap<String, NodeInfo>) -> Option<String> {
     let nodes = nodes.snapshot();
     nodes.iter().max_by_key(|(_, info)| info.free()).map(|(name, _)| name.clone())
@@ -49,23 +64,34 @@ fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
 }
 
-fn requested(pod: &Pod) -> u64 {
+fn requested(pod: &Pod) -> Resources {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    let requests = containers.filter_map(|container| container.resources.as_ref()?.requests.as_ref()?.get("cpu"));
-    requests.filter_map(|cpu| cpu.0.strip_suffix('m')?.parse::<u64>().ok()).sum()
+    let requests: Vec<_> = containers.filter_map(|container| container.resources.as_ref()?.requests.as_ref()).collect();
+    Resources {
+        cpu: requests.iter().map(|requests| quantity(requests, "cpu", "m")).sum(),
+        memory: requests.iter().map(|requests| quantity(requests, "memory", "Mi")).sum(),
+    }
 }
 
-fn allocatable(node: &Node) -> u64 {
-    let cpu = node.status.as_ref().and_then(|status| status.allocatable.as_ref()?.get("cpu"));
-    cpu.and_then(|cpu| cpu.0.strip_suffix('m')?.parse().ok()).unwrap_or_default()
+fn allocatable(node: &Node) -> Resources {
+    let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
+    let of = |name, unit| allocatable.map_or(0, |quantities| quantity(quantities, name, unit));
+    Resources { cpu: of("cpu", "m"), memory: of("memory", "Mi") }
+}
+
+/// The amount of a resource, in the one unit that this example uses.
+fn quantity(quantities: &BTreeMap<String, Quantity>, name: &str, unit: &str) -> u64 {
+    let amount = quantities.get(name).and_then(|quantity| quantity.0.strip_suffix(unit));
+    amount.and_then(|amount| amount.parse().ok()).unwrap_or_default()
 }
 
 fn node(name: &str, cpu: u64) -> Value {
-    json!({"metadata": {"name": name}, "status": {"allocatable": {"cpu": format!("{cpu}m")}}})
+    let allocatable = json!({"cpu": format!("{cpu}m"), "memory": format!("{}Mi", cpu * 4)});
+    json!({"metadata": {"name": name}, "status": {"allocatable": allocatable}})
 }
 
 fn pod(name: &str, cpu: u64, node: Option<&str>) -> Value {
-    let requests = json!({"requests": {"cpu": format!("{cpu}m")}});
+    let requests = json!({"requests": {"cpu": format!("{cpu}m"), "memory": format!("{}Mi", cpu * 2)}});
     let container = json!({"name": "main", "image": "registry/main:1", "resources": requests});
     json!({"metadata": {"namespace": "shop", "name": name}, "spec": {"nodeName": node, "containers": [container]}})
 }
@@ -192,9 +218,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         "bound {bound} pods; the pod informer received {} lists, {} watches and {} events",
         source.lists, source.watches, source.events
     );
-    let requested: u64 = known.values().map(|info| info.requested).sum();
+    let cpu: u64 = known.values().map(|info| info.requested.cpu).sum();
+    let memory: u64 = known.values().map(|info| info.requested.memory).sum();
     println!(
-        "the scheduler's cache has {} nodes, whose pods request {requested}m of CPU; it changed {} times",
+        "the scheduler's cache has {} nodes, whose pods request {cpu}m of CPU and {memory}Mi; it changed {} times",
         known.len(),
         snapshot.generation()
     );

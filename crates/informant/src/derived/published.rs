@@ -38,7 +38,7 @@ struct RemovedEntries<K, V> {
     removals: VecDeque<(Instant, K)>,
 }
 
-/// More writes than this are made in a copy of the table, so that readers do not wait for them.
+/// More writes than this are made in a copy of the table, so that readers do not wait for them; also those for which the table must grow.
 const QUICK_WRITES: usize = 1000;
 
 impl<K: Clone + Eq + Hash, V> Published<K, V> {
@@ -64,9 +64,12 @@ impl<K: Clone + Eq + Hash, V> Published<K, V> {
         self.keep_removed(&commit.transitions);
         let writes = std::mem::take(&mut commit.writes);
         let mut replaced = Vec::with_capacity(writes.len());
-        let is_quick = writes.len() <= QUICK_WRITES;
+        let is_added = |(_, transition): &&(K, Transition<V>)| transition.before.is_none();
+        let added = commit.transitions.iter().filter(is_added).count();
+        let is_quick =
+            |table: &&mut Table<K, V>| writes.len() <= QUICK_WRITES && table.capacity() - table.len() >= added;
         let mut current = self.current.write();
-        match Arc::get_mut(&mut current.table).filter(|_| is_quick) {
+        match Arc::get_mut(&mut current.table).filter(is_quick) {
             Some(table) => apply(table, writes, &mut replaced),
             None if writes.is_empty() => {}
             None => {
@@ -74,6 +77,7 @@ impl<K: Clone + Eq + Hash, V> Published<K, V> {
                 let table = Arc::clone(&current.table);
                 drop(current);
                 let mut copy = Table::clone(&table);
+                copy.reserve(added);
                 apply(&mut copy, writes, &mut replaced);
                 current = self.current.write();
                 current.table = Arc::new(copy);
@@ -191,5 +195,49 @@ impl<K: Eq + Hash, V> DerivedSnapshot<K, V> {
 impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for DerivedSnapshot<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.table.iter().map(|(key, holders)| (key, holders.winner()))).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Key, derived::entries::DerivedObjects};
+
+    /// Derives one entry for each of these numbers, in one commit, and returns the address of the table.
+    fn write(
+        published: &Published<u32, u32>,
+        objects: &mut DerivedObjects<u32, u32>,
+        numbers: std::ops::Range<u32>,
+    ) -> usize {
+        for number in numbers {
+            let key = Key::cluster_scoped(&number.to_string());
+            objects.set(0, &key, &ResourceVersion::default(), [(number, number)].into_iter().collect());
+        }
+        let mut commit = published.read(|table| objects.commit(table, None));
+        published.write(&mut commit, Arc::default());
+        Arc::as_ptr(&published.snapshot().table) as usize
+    }
+
+    #[test]
+    fn a_commit_changes_the_table_in_place_unless_it_is_large_or_the_table_must_grow_or_a_snapshot_is_held() {
+        let (published, mut objects) = (Published::new(Duration::ZERO, 0), DerivedObjects::default());
+        let first = write(&published, &mut objects, 0..10_000);
+        let room = u32::try_from(published.read(|table| table.capacity() - table.len())).unwrap();
+        assert!(room > 2000, "room for small and for large commits");
+
+        assert_eq!(write(&published, &mut objects, 10_000..10_001), first, "small");
+        let large = write(&published, &mut objects, 10_001..11_002);
+        assert_ne!(large, first);
+        let held = published.snapshot();
+        assert_ne!(write(&published, &mut objects, 11_002..11_003), large, "a snapshot is held");
+        assert_eq!((held.len(), published.read(HashMap::len)), (11_002, 11_003));
+        drop(held);
+        let mut last = 0;
+        let mut next = 11_003;
+        while published.read(|table| table.capacity() > table.len()) {
+            last = write(&published, &mut objects, next..next + 1);
+            next += 1;
+        }
+        assert_ne!(write(&published, &mut objects, next..next + 1), last, "it must grow");
     }
 }

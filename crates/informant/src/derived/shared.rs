@@ -4,7 +4,13 @@
 //! - **Out:** the entries, and their changes for those who follow them.
 //! - **Knows nothing of:** events and informers.
 
-use std::{hash::Hash, sync::Arc};
+use std::{
+    hash::Hash,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -25,6 +31,8 @@ pub(super) struct Shared<K, V> {
     followers: Mutex<Followers<K, V>>,
     /// Whether the map has stopped; sent for each change.
     is_stopped: watch::Sender<bool>,
+    /// Whether the entries of the initial lists were written. Set before readers are woken.
+    is_filled: AtomicBool,
     /// The objects at which the function panicked in their present state, by the position of their informer, and the message.
     pub(super) failures: Mutex<HashMap<(usize, Key), Arc<str>>>,
 }
@@ -36,6 +44,7 @@ impl<K: Clone + Eq + Hash, V> Shared<K, V> {
             published,
             followers: Mutex::default(),
             is_stopped: watch::Sender::new(false),
+            is_filled: AtomicBool::new(false),
             failures: Mutex::default(),
         }
     }
@@ -43,11 +52,16 @@ impl<K: Clone + Eq + Hash, V> Shared<K, V> {
     pub(super) fn commit(&self, mut commit: Commit<K, V>, versions: Arc<[ResourceVersion]>) {
         let mut followers = self.followers.lock();
         self.published.write(&mut commit, versions);
+        self.is_filled.store(true, Ordering::Release);
         if !commit.transitions.is_empty() {
             followers.push(&commit.transitions);
             drop(followers);
             self.is_stopped.send_modify(|_| ());
         }
+    }
+
+    pub(super) fn is_filled(&self) -> bool {
+        self.is_filled.load(Ordering::Acquire)
     }
 
     pub(super) fn stream(&self) -> ChangeStream<K, V> {

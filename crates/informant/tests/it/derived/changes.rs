@@ -308,3 +308,40 @@ async fn a_period_may_be_endless() {
     assert!(timeout(Duration::from_secs(60), wake_ups.changed()).await.is_err());
     assert!(is_idle(&mut changes).await);
 }
+
+/// Notes, whenever a task is woken, whether the map is synced, and its problems.
+struct Look {
+    map: Map,
+    seen: Mutex<Vec<(bool, usize)>>,
+}
+
+impl Wake for Look {
+    fn wake(self: Arc<Self>) {
+        self.seen.lock().unwrap().push((self.map.is_synced(), self.map.problems().len()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_woken_by_a_change_sees_whether_the_map_is_fresh() {
+    let (informer, handle) = informer([config("x", "a", "1")]);
+    let function = |object: &Cached<ConfigMap>| {
+        if field(object, "value") == "bad" {
+            std::panic::resume_unwind(Box::new("no such value"));
+        }
+        pairs(object)
+    };
+    let map = informer.derive(function).register().unwrap();
+    let mut changes = map.stream();
+    let look = Arc::new(Look { map: map.clone(), seen: Mutex::default() });
+    let waker = Arc::clone(&look).into();
+    let mut context = Context::from_waker(&waker);
+    assert!(Pin::new(&mut changes).poll_next(&mut context).is_pending());
+    informer.start();
+    map.synced().await.unwrap();
+    assert!(Pin::new(&mut changes).poll_next(&mut context).is_ready());
+    assert!(Pin::new(&mut changes).poll_next(&mut context).is_pending());
+    handle.modified(config("x", "a", "bad"));
+    sleep(Duration::from_secs(1)).await;
+
+    assert_eq!(*look.seen.lock().unwrap(), [(true, 0), (true, 1)]);
+}
