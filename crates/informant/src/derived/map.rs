@@ -114,7 +114,8 @@ where
     }
 
     /// Calls a closure with each change, in a task of the current runtime: first with an `Added` for each entry. If it panics, the panic is logged,
-    /// and the closure is called with the next change. The calls end when the map stops. A closure that holds the map keeps it from being dropped.
+    /// and the closure is called with the next change. The calls end when the map stops; only [`stop`](Self::stop) of the map waits for a running one, not that of an
+    /// informer. A closure that holds the map keeps it from being dropped.
     ///
     /// # Panics
     ///
@@ -193,12 +194,11 @@ where
     ///
     /// # Errors
     ///
-    /// If called in the map's function or in one of its closures: they would wait for their own end.
+    /// If called in the map's function or in one of its closures: they would wait for their own end. Also if closures of two maps stop each other's
+    /// map: the second call fails.
     #[doc(alias = "shutdown")]
     pub async fn stop(&self) -> Result<(), StopError> {
-        self.inner.registration.stop().await?;
-        self.inner.closures.closed().await;
-        Ok(())
+        self.inner.registration.stop_with(self.inner.closures.closed()).await
     }
 }
 

@@ -41,7 +41,7 @@
 //!
 //! The function runs in a task, one call at a time, and must not block. It may read the map itself. If it returns a key twice, the last value counts. If
 //! it panics, the object has no entries until it changes again, and [`problems`](DerivedMap::problems) names it. `Hash`, `Eq`, `Clone` and `Drop` of
-//! keys and values may run under the map's locks, so they must not read the map.
+//! keys and values may run under the map's locks, so they must not read the map; these and `PartialEq` must not panic.
 
 mod builder; // `Derive`: function and settings of a map
 mod changes; // streams and wake-ups

@@ -303,12 +303,18 @@ impl Registration {
     /// call fails. The handler is removed, but the call does not wait.
     #[doc(alias = "shutdown")]
     pub async fn stop(&self) -> Result<(), StopError> {
+        self.stop_with(async {}).await
+    }
+
+    /// As [`stop`](Self::stop), and waits for the end of other [work](Self::as_work) of the handler.
+    pub(crate) async fn stop_with(&self, other_work_ended: impl Future<Output = ()>) -> Result<(), StopError> {
         self.remove();
         let owners: Vec<_> = self.listeners().map(|listener| listener.owner).collect();
         let ended = async {
             for listener in self.listeners() {
                 listener.ended().await;
             }
+            other_work_ended.await;
         };
         calling::wait_for_end(&owners, ended).await.map_err(|conflict| {
             let (informer, handler) = (Arc::clone(&self.informer), Some(self.name()));

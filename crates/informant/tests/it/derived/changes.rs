@@ -345,3 +345,28 @@ async fn whoever_is_woken_by_a_change_sees_whether_the_map_is_fresh() {
 
     assert_eq!(*look.seen.lock().unwrap(), [(true, 0), (true, 1)]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn closures_that_stop_the_map_of_each_other_do_not_wait_for_ever() {
+    let (informer, _handle) = informer([config("x", "a", "1")]);
+    let maps = [informer.derive(pairs).register().unwrap(), informer.derive(pairs).register().unwrap()];
+    informer.start();
+    maps[0].synced().await.unwrap();
+    maps[1].synced().await.unwrap();
+    let both_run = Arc::new(std::sync::Barrier::new(2));
+    let (sender, mut outcomes) = tokio::sync::mpsc::unbounded_channel();
+    for (map, other, pause) in [(&maps[0], maps[1].clone(), 0), (&maps[1], maps[0].clone(), 100)] {
+        let (both_run, sender) = (Arc::clone(&both_run), sender.clone());
+        map.on_change(move |_| {
+            both_run.wait();
+            std::thread::sleep(Duration::from_millis(pause));
+            let stopped = timeout(Duration::from_secs(60), other.stop());
+            let stopped = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(stopped));
+            sender.send(stopped.ok().map(|stopped| stopped.is_ok())).unwrap();
+        });
+    }
+
+    let mut outcomes = [outcomes.recv().await, outcomes.recv().await];
+    outcomes.sort();
+    assert_eq!(outcomes, [Some(Some(false)), Some(Some(true))]);
+}
