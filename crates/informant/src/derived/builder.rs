@@ -2,7 +2,7 @@
 //!
 //! - **In:** a function, settings, and other informers that the function reads.
 //! - **Out:** a [`DerivedMap`], registered with all its informers.
-//! - **Knows nothing of:** how entries are derived.
+//! - **Knows nothing of:** events, and what becomes of the entries.
 
 use std::{cmp::Ordering, hash::Hash, panic::Location, sync::Arc, time::Duration};
 
@@ -122,8 +122,8 @@ where
         self
     }
 
-    /// Keeps entries for this time after they were removed, for [`DerivedMap::get_lingering`]: the 10,000 that were removed last, unless
-    /// [`linger_at_most`](Self::linger_at_most) says otherwise.
+    /// Keeps entries for this time after they were removed, for [`DerivedMap::get_lingering`]: the 10,000 that were removed last, or as
+    /// many as [`linger_at_most`](Self::linger_at_most) sets.
     pub fn linger(mut self, time: Duration) -> Self {
         self.linger = time;
         self

@@ -67,7 +67,7 @@ impl Source {
 
     /// Notes the newest version of a batch. It may be older than that of the previous batch, after a restored backup.
     fn note_version(&mut self, events: &[Event<Erased>]) {
-        // The last known state of an object says nothing of when it was deleted.
+        // The version of the last known state is not that of the delete.
         let is_known = |event: &&Event<Erased>| !matches!(event, Event::Deleted(Deleted::Missed { .. }));
         let versions = events.iter().filter(is_known).filter_map(|event| Some(event.object()?.version()));
         if let Some(newest) = versions.max_by(|one, other| one.compare(other).unwrap_or(Ordering::Equal)) {
@@ -187,6 +187,7 @@ where
         }
     }
 
+    /// Removes the object from those at which the function panicked.
     fn forget_failure(&self, source: usize, key: &Key) {
         let mut failures = self.shared.failures.lock();
         if !failures.is_empty() {

@@ -72,7 +72,8 @@ where
     }
 
     /// The values of a key, one for each object that has it: first the one that [`get`](Self::get) returns, then the others, the one that took the
-    /// key last first. Changes of the other values are in no stream and wake nobody; to follow each of them, make what distinguishes them a part of the key.
+    /// key last first. Changes of the other values are in no stream and cause no wake-up; to follow each of them, make what distinguishes them a part
+    /// of the key.
     pub fn get_all<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Vec<Arc<V>>
     where
         K: Borrow<Q>,
@@ -114,8 +115,8 @@ where
     }
 
     /// Calls a closure with each change, in a task of the current runtime: first with an `Added` for each entry. If it panics, the panic is logged,
-    /// and the closure is called with the next change. The calls end when the map stops; only [`stop`](Self::stop) of the map waits for a running one, not that of an
-    /// informer. A closure that holds the map keeps it from being dropped.
+    /// and the closure is called with the next change. The calls end when the map stops; [`stop`](Self::stop) of the map waits for a running one, that
+    /// of an informer does not. A closure that holds the map keeps it from being dropped.
     ///
     /// # Panics
     ///

@@ -30,7 +30,7 @@ use crate::{
 ///   `source.failing_seconds`.
 /// - `problem` holds the [problem](Self::problem), and is `null` if there is none. A problem is an object with a `type`
 ///   (`not_started`, `stopped`, `gone`, `pending`, `failing`, `silent`, `syncing`), the name of its `informer`, the fields of its variant
-///   (`failing` has `failing_seconds`, and the status code of the response as `code`), and its text as `message`.
+///   (those of a derived map, `not_derived` and `map_stopped`, have the name of the `map` instead; `failing` has `failing_seconds`, and the status code of the response as `code`), and its text as `message`.
 /// - `source.activity` is an object with a `type` (`idle`, `listing`, `streaming`, `checking_history`, `opening`, `watching`,
 ///   `backing_off`, `stopped`) and the fields of its variant; the end of a backoff becomes `retry_in_seconds`.
 /// - An error is a text: one line with its causes, as `{:#}` of [`report()`](crate::Error::report) prints it.

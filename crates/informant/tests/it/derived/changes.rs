@@ -19,7 +19,7 @@ use super::*;
 
 /// D3
 #[tokio::test(start_paused = true)]
-async fn a_value_that_did_not_change_wakes_nobody() {
+async fn a_value_that_did_not_change_causes_no_wake_up() {
     let (map, _informer, handle) = map_of([config("x", "a", "1")]).await;
     let (mut changes, mut wake_ups) = (map.stream(), map.watch());
     assert_eq!(next_line(&mut changes).await, "+a=1");
@@ -243,7 +243,7 @@ async fn the_end_of_a_map_does_not_wait_for_the_period_of_its_readers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_during_a_pause_wake_nobody() {
+async fn changes_during_a_pause_cause_no_wake_up() {
     let (map, _informer, handle) = map_of([config("x", "a", "1")]).await;
     let mut changes = map.stream().at_most_every(Duration::from_secs(3600));
     next_line(&mut changes).await;
@@ -322,7 +322,7 @@ impl Wake for Look {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_woken_by_a_change_sees_whether_the_map_is_fresh() {
+async fn a_task_that_a_change_wakes_sees_whether_the_map_is_fresh() {
     let (informer, handle) = informer([config("x", "a", "1")]);
     let function = |object: &Cached<ConfigMap>| {
         if field(object, "value") == "bad" {

@@ -69,7 +69,7 @@ async fn objects_are_derived_again_when_an_object_that_their_function_reads_chan
 
     joined.services.fail_watch(SourceError::expired);
     joined.services.deleted("shop/t");
-    joined.services.added(config("u", "nobody", ""));
+    joined.services.added(config("u", "none", ""));
     assert_eq!(joined.shown().await, entries([("p", "s"), ("q", "s")]));
 }
 

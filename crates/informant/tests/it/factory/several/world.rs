@@ -95,7 +95,7 @@ impl World {
     /// Writes a random object with the label at a server that may be restored.
     ///
     /// For no informer is this a delete. If a restored server made the delete again that was the newest event, of the same object at the same version,
-    /// both histories would look the same, as decision 20 says.
+    /// both histories would look the same (decision 20).
     pub(super) fn put_labelled_at(&mut self, server: &ApiServer, random: &mut fastrand::Rng) {
         self.put_at(server, "x", random);
     }
@@ -108,7 +108,7 @@ impl World {
     }
 
     /// Writes objects so that each informer receives an event. An informer that received none since its list may not notice a restore in which no request
-    /// fails; decision 20 says why.
+    /// fails (decision 20).
     pub(super) async fn deliver_writes(&mut self) {
         for kind in &self.kinds {
             for namespace in NAMESPACES {
