@@ -157,8 +157,15 @@ where
         // Never contended: the handlers are called one at a time.
         let engine = Arc::new(Mutex::new(engine));
         let handlers = (0..informers.len()).map(|source| {
-            let engine = Arc::clone(&engine);
-            AnyHandler::OfBatches(Box::new(move |events| engine.lock().apply(source, events)))
+            let (shared, weak, engine) = (Arc::clone(&shared), Arc::downgrade(&engine), Arc::clone(&engine));
+            let callback = Box::new(move |events: &[_]| engine.lock().apply(source, events));
+            // The last worker waits for the closures. They go on while another informer runs.
+            let after = async move {
+                if weak.strong_count() == 0 {
+                    shared.closures.closed().await;
+                }
+            };
+            AnyHandler::OfBatches { callback, after: Some(Box::pin(after)) }
         });
         let registration = add_batch_handlers(&informers, handlers.collect(), &name)?;
         Ok(DerivedMap::new(shared, registration, informers))

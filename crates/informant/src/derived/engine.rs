@@ -35,7 +35,7 @@ pub(super) struct Engine<K: Clone + Eq + Hash, V> {
     objects: DerivedObjects<K, V>,
     /// The number of informers whose initial list has not been received. Nothing is derived before: the function would read empty caches.
     unsynced: usize,
-    /// Whether a warning about a slow function was logged.
+    /// Whether a warning about a slow function or mapping was logged.
     has_warned: bool,
 }
 
@@ -57,7 +57,7 @@ struct Affected {
     all: bool,
 }
 
-/// A function that takes this long for one object is logged.
+/// A function or mapping that takes this long for one object is logged.
 const SLOW: Duration = Duration::from_millis(100);
 
 impl Source {
@@ -154,7 +154,10 @@ where
         };
         let Some(mapping) = &self.sources[source].mapping else { return };
         for state in [old, new].into_iter().flatten() {
-            match panics::catch(|| mapping(state)) {
+            let begun = Instant::now();
+            let mapped = panics::catch(|| mapping(state));
+            warn_if_slow(&mut self.has_warned, &self.shared.name, state.key(), begun.elapsed());
+            match mapped {
                 Ok(keys) => affected.keys.extend(keys),
                 Err(panic) => {
                     affected.all = true;
@@ -200,17 +203,7 @@ where
         self.forget_failure(source, object.key());
         let begun = Instant::now();
         let derived = panics::catch(|| (self.function)(object));
-        let took = begun.elapsed();
-        if took >= SLOW && !self.has_warned {
-            self.has_warned = true;
-            let (map, key) = (&*self.shared.name, object.key().as_str());
-            warn!(
-                map,
-                key,
-                elapsed_ms = took.as_millis(),
-                "the function of a derived map is slow, and its changes wait for it"
-            );
-        }
+        warn_if_slow(&mut self.has_warned, &self.shared.name, object.key(), begun.elapsed());
         let pairs = derived.unwrap_or_else(|panic| {
             let (map, key) = (&*self.shared.name, object.key());
             error!(
@@ -223,6 +216,17 @@ where
             Pairs::new()
         });
         self.objects.set(source, object.key(), object.version(), pairs);
+    }
+}
+
+/// Logs the first slow call.
+fn warn_if_slow(has_warned: &mut bool, map: &str, key: &Key, took: Duration) {
+    if took >= SLOW && !std::mem::replace(has_warned, true) {
+        let (key, elapsed_ms) = (key.as_str(), took.as_millis());
+        warn!(
+            map,
+            key, elapsed_ms, "a function or mapping of a derived map is slow, and the map's changes wait for it"
+        );
     }
 }
 

@@ -7,7 +7,6 @@
 use std::{borrow::Borrow, fmt, hash::Hash, sync::Arc};
 
 use derive_where::derive_where;
-use tokio::sync::watch;
 use tracing::error;
 
 use super::{
@@ -38,8 +37,6 @@ struct Inner<K: Clone + Eq + Hash, V> {
     registration: Registration,
     /// Each once.
     informers: Vec<AnyInformer>,
-    /// Each task that calls a closure has a receiver.
-    closures: watch::Sender<()>,
 }
 
 impl<K, V> DerivedMap<K, V>
@@ -54,7 +51,7 @@ where
                 informers.push(informer);
             }
         }
-        Self { inner: Arc::new(Inner { shared, registration, informers, closures: watch::Sender::default() }) }
+        Self { inner: Arc::new(Inner { shared, registration, informers }) }
     }
 
     /// The name of the map in logs and problems.
@@ -74,6 +71,8 @@ where
     /// The values of a key, one for each object that has it: first the one that [`get`](Self::get) returns, then the others, the one that took the
     /// key last first. Changes of the other values are in no stream and cause no wake-up; to follow each of them, make what distinguishes them a part
     /// of the key.
+    ///
+    /// A change of one value costs time in proportion to the number of values of its key. For thousands of them, an [index](crate::Index) is faster.
     pub fn get_all<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Vec<Arc<V>>
     where
         K: Borrow<Q>,
@@ -115,8 +114,7 @@ where
     }
 
     /// Calls a closure with each change, in a task of the current runtime: first with an `Added` for each entry. If it panics, the panic is logged,
-    /// and the closure is called with the next change. The calls end when the map stops; [`stop`](Self::stop) of the map waits for a running one, that
-    /// of an informer does not. A closure that holds the map keeps it from being dropped.
+    /// and the closure is called with the next change. The calls end when the map stops, or when all its informers have stopped; `stop` waits for a running one. A closure that holds the map keeps it from being dropped.
     ///
     /// # Panics
     ///
@@ -126,7 +124,8 @@ where
         K: Send + Sync + 'static,
         V: Send + Sync + 'static,
     {
-        let (mut changes, name, running) = (self.stream(), Arc::clone(self.name()), self.inner.closures.subscribe());
+        let (mut changes, name, running) =
+            (self.stream(), Arc::clone(self.name()), self.inner.shared.closures.subscribe());
         let calls = async move {
             let _running = running;
             while let Some(change) = changes.next().await {
@@ -199,7 +198,7 @@ where
     /// map: the second call fails.
     #[doc(alias = "shutdown")]
     pub async fn stop(&self) -> Result<(), StopError> {
-        self.inner.registration.stop_with(self.inner.closures.closed()).await
+        self.inner.registration.stop().await
     }
 }
 

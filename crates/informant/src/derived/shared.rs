@@ -31,6 +31,8 @@ pub(super) struct Shared<K, V> {
     followers: Mutex<Followers<K, V>>,
     /// Whether the map has stopped; sent for each change.
     is_stopped: watch::Sender<bool>,
+    /// Each task that calls a closure for the changes has a receiver.
+    pub(super) closures: watch::Sender<()>,
     /// Whether the entries of the initial lists were written. Set before readers are woken.
     is_filled: AtomicBool,
     /// The objects at which the function panicked in their present state, by the position of their informer, and the message.
@@ -44,6 +46,7 @@ impl<K: Clone + Eq + Hash, V> Shared<K, V> {
             published,
             followers: Mutex::default(),
             is_stopped: watch::Sender::new(false),
+            closures: watch::Sender::default(),
             is_filled: AtomicBool::new(false),
             failures: Mutex::default(),
         }

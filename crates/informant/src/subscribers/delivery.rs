@@ -58,6 +58,13 @@ pub(super) fn deliver(
             let spent = delivery.deliver(&chunk, call_lock.as_ref()).await;
             listener.metrics.seconds.record(spent.as_secs_f64());
         }
+        match delivery.handler {
+            AnyHandler::OfBatches { callback, after: Some(after) } => {
+                drop(callback);
+                after.await;
+            }
+            AnyHandler::OfBatches { after: None, .. } | AnyHandler::OfEvents(_) => {}
+        }
     }
 }
 
@@ -105,7 +112,7 @@ impl Delivery<'_> {
             listener.is_busy.store(true, Ordering::Relaxed);
             let called = match self.handler {
                 AnyHandler::OfEvents(_) => self.call_group(chunk, &mut group, begun).await,
-                AnyHandler::OfBatches(_) => panics::catch(|| self.call_with_batch(chunk, &mut group)),
+                AnyHandler::OfBatches { .. } => panics::catch(|| self.call_with_batch(chunk, &mut group)),
             };
             listener.is_busy.store(false, Ordering::Release);
             drop(guard);
@@ -138,7 +145,7 @@ impl Delivery<'_> {
                 received.map(Cow::into_owned).collect()
             }
         };
-        if let AnyHandler::OfBatches(callback) = handler
+        if let AnyHandler::OfBatches { callback, .. } = handler
             && !received.is_empty()
             && !listener.is_closed()
         {

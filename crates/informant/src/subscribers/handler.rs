@@ -113,7 +113,11 @@ impl<O, H: EventHandler<O> + ?Sized> EventHandler<O> for Arc<H> {
 /// It may change its state: a worker owns its handler, or shares it with other workers under a `CallLock`.
 pub(crate) enum AnyHandler {
     OfEvents(EventCallback),
-    OfBatches(BatchCallback),
+    OfBatches {
+        callback: BatchCallback,
+        /// Awaited after the callback was dropped: the worker ends when it is ready.
+        after: Option<BoxFuture<'static, ()>>,
+    },
 }
 
 /// Called for one event. If the callback is async, returns its future, which must complete before the next call.

@@ -104,10 +104,9 @@ impl Registration {
         self.listeners().any(|listener| calling::is_inside(listener.owner))
     }
 
-    /// Runs a future as a part of the handler: it cannot wait for its own end.
-    pub(crate) fn as_work<F: Future + Send>(&self, work: F) -> impl Future<Output = F::Output> + Send + use<F> {
-        let owner = self.listeners[0].listener.owner;
-        calling::as_work_of(owner, work)
+    /// Runs a future as a part of the handler: it cannot wait for the end of the handler or of its informers.
+    pub(crate) fn as_work<'f, T: 'f>(&self, work: impl Future<Output = T> + Send + 'f) -> BoxFuture<'f, T> {
+        self.listeners().fold(Box::pin(work), |work, listener| Box::pin(calling::as_work_of(listener.owner, work)))
     }
 
     /// The handler's name.
@@ -303,18 +302,12 @@ impl Registration {
     /// call fails. The handler is removed, but the call does not wait.
     #[doc(alias = "shutdown")]
     pub async fn stop(&self) -> Result<(), StopError> {
-        self.stop_with(async {}).await
-    }
-
-    /// As [`stop`](Self::stop), and waits for the end of other [work](Self::as_work) of the handler.
-    pub(crate) async fn stop_with(&self, other_work_ended: impl Future<Output = ()>) -> Result<(), StopError> {
         self.remove();
         let owners: Vec<_> = self.listeners().map(|listener| listener.owner).collect();
         let ended = async {
             for listener in self.listeners() {
                 listener.ended().await;
             }
-            other_work_ended.await;
         };
         calling::wait_for_end(&owners, ended).await.map_err(|conflict| {
             let (informer, handler) = (Arc::clone(&self.informer), Some(self.name()));

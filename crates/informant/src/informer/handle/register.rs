@@ -136,13 +136,18 @@ impl SharedHandler {
         match is_of_events {
             true => AnyHandler::OfEvents(Box::new(move |event| match &mut *self.handler.lock() {
                 AnyHandler::OfEvents(callback) if !self.hides(event) => callback(event),
-                AnyHandler::OfEvents(_) | AnyHandler::OfBatches(_) => None,
+                AnyHandler::OfEvents(_) | AnyHandler::OfBatches { .. } => None,
             })),
-            false => AnyHandler::OfBatches(Box::new(move |events| match &mut *self.handler.lock() {
-                // `Synced` is a batch of its own.
-                AnyHandler::OfBatches(callback) if !events.iter().any(|event| self.hides(event)) => callback(events),
-                AnyHandler::OfEvents(_) | AnyHandler::OfBatches(_) => {}
-            })),
+            false => {
+                let callback = Box::new(move |events: &[Event<Erased>]| match &mut *self.handler.lock() {
+                    // `Synced` is a batch of its own.
+                    AnyHandler::OfBatches { callback, .. } if !events.iter().any(|event| self.hides(event)) => {
+                        callback(events);
+                    }
+                    AnyHandler::OfEvents(_) | AnyHandler::OfBatches { .. } => {}
+                });
+                AnyHandler::OfBatches { callback, after: None }
+            }
         }
     }
 

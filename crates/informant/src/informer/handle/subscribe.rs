@@ -571,7 +571,7 @@ impl<'a> AnySubscribe<'a> {
                 if let Some(other) = other {
                     return Err(RequestError::OnlyBatches { informer: Arc::clone(self.members.name), other });
                 }
-                AnyHandler::OfBatches(callback)
+                AnyHandler::OfBatches { callback, after: None }
             }
             None => closures.into_handler(),
         };

@@ -81,24 +81,38 @@ async fn all_objects_are_derived_again_when_a_mapping_panics() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_function_is_logged_once() {
-    let logs = Logs::capture();
-    let (informer, _handle) = informer([config("x", "a", "1"), config("y", "b", "2")]);
-    let map = informer
-        .derive(|object| {
-            std::thread::sleep(Duration::from_millis(110));
+async fn the_first_slow_call_of_a_function_or_mapping_is_logged() {
+    for slow in ["function", "mapping"] {
+        let logs = Logs::capture();
+        let (of_map, _handle) = informer([config("x", "a", "1"), config("y", "b", "2")]);
+        let (other, others) = informer([]);
+        let pause = move |name| {
+            if name == slow {
+                std::thread::sleep(Duration::from_millis(110));
+            }
+        };
+        let derive = of_map.derive(move |object| {
+            pause("function");
             pairs(object)
-        })
-        .named("texts")
-        .register()
-        .unwrap();
-    informer.start();
-    map.synced().await.unwrap();
+        });
+        let mapping = move |_: &_| {
+            pause("mapping");
+            []
+        };
+        let map = derive.with(&other, mapping).named("texts").register().unwrap();
+        of_map.start();
+        other.start();
+        map.synced().await.unwrap();
+        for name in ["p", "q"] {
+            others.added(config(name, "", ""));
+        }
+        sleep(Duration::from_secs(1)).await;
 
-    let logs = logs.take();
-    let warnings: Vec<_> = logs.lines().filter(|line| line.contains("the function of a derived map is slow")).collect();
-    assert_eq!(warnings.len(), 1, "{logs}");
-    assert!(warnings[0].contains("map=\"texts\" key=\"shop/"), "{logs}");
+        let logs = logs.take();
+        let warnings: Vec<_> = logs.lines().filter(|line| line.contains("of a derived map is slow")).collect();
+        assert_eq!(warnings.len(), 1, "{logs}");
+        assert!(warnings[0].contains("map=\"texts\" key=\"shop/"), "{logs}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

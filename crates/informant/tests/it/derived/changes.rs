@@ -12,7 +12,7 @@ use std::{
 };
 
 use futures_util::Stream;
-use informant::error::SourceError;
+use informant::error::{SourceError, StopError};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
@@ -369,4 +369,54 @@ async fn closures_that_stop_the_map_of_each_other_do_not_wait_for_ever() {
     let mut outcomes = [outcomes.recv().await, outcomes.recv().await];
     outcomes.sort();
     assert_eq!(outcomes, [Some(Some(false)), Some(Some(true))]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn the_last_informer_of_a_map_to_stop_waits_for_its_closures() {
+    for last in [0, 1] {
+        let (of_map, _handle) = informer([config("x", "a", "1")]);
+        let (other, _other_handle) = informer([]);
+        let map = of_map.derive(pairs).with(&other, |_| []).register().unwrap();
+        of_map.start();
+        other.start();
+        map.synced().await.unwrap();
+        let (entered, is_entered) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        map.on_change(move |_| {
+            entered.send(()).unwrap();
+            released.recv().unwrap();
+        });
+        tokio::task::spawn_blocking(move || is_entered.recv().unwrap()).await.unwrap();
+        let [first, last] = if last == 0 { [other, of_map] } else { [of_map, other] };
+
+        first.stop().await.unwrap();
+        assert!(timeout(Duration::from_millis(50), last.stop()).await.is_err(), "the closure is running");
+        release.send(()).unwrap();
+        last.stop().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_closure_cannot_wait_for_the_end_of_an_informer_of_its_map() {
+    let (of_map, _handle) = informer([config("x", "a", "1")]);
+    let (other, _other_handle) = informer([]);
+    let map = of_map.derive(pairs).with(&other, |_| []).register().unwrap();
+    of_map.start();
+    other.start();
+    map.synced().await.unwrap();
+    let (sender, mut outcomes) = tokio::sync::mpsc::unbounded_channel();
+    let stopped = [of_map.clone(), other.clone()];
+    map.on_change(move |_| {
+        for informer in &stopped {
+            let runtime = tokio::runtime::Handle::current();
+            sender.send(tokio::task::block_in_place(|| runtime.block_on(informer.stop()))).unwrap();
+        }
+    });
+
+    for _ in 0..2 {
+        let error = outcomes.recv().await.unwrap().unwrap_err();
+        assert!(matches!(error, StopError::InsideCallback { .. }), "{error}");
+    }
+    of_map.stop().await.unwrap();
+    other.stop().await.unwrap();
 }
