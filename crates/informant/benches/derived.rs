@@ -273,7 +273,8 @@ struct Condition<'a> {
 }
 
 fn of_lazy(pod: &Cached<Lazy<Pod>>) -> Option<(String, Endpoint)> {
-    let Fields { spec, status } = pod.peek().ok()?;
+    let json = pod.json().ok()?;
+    let Fields { spec, status } = json.peek().ok()?;
     let is_ready = status.conditions.iter().any(|condition| (condition.r#type, condition.status) == ("Ready", "True"));
     Some((status.pod_ip.to_owned(), Endpoint { node: spec.node_name.to_owned(), is_ready }))
 }

@@ -48,7 +48,7 @@ fn cache() {
         // What a program without informant would store: the key as a string; uid and version beside the object.
         let entry = |number: usize| {
             let identity = identity(number, 1);
-            let uid = identity.uid.as_str().to_owned();
+            let uid = identity.uid.to_string();
             let version = identity.version.as_str().to_owned();
             (identity.key.as_str().to_owned(), Arc::new((uid, version, content(number))))
         };
@@ -84,7 +84,7 @@ fn decode<O: Object>() -> Cached<O> {
 }
 
 fn pods() {
-    let raw = decode::<Lazy<Pod>>().json().len() as f64;
+    let raw = decode::<Lazy<Pod>>().json().unwrap().len() as f64;
     let whole = bytes_per_object(1, 0, || serde_json::from_slice::<Pod>(POD).unwrap());
     let table = Table::new(Unit::Bytes);
     let json = ("its JSON without managedFields", raw);

@@ -11,7 +11,7 @@ use std::{hint::black_box, time::Instant};
 use bytes::Bytes;
 use hashbrown::{HashMap, HashSet};
 use informant::{
-    Cached, Key, Lazy,
+    Cached, Key, Lazy, index,
     pipeline::{
         CutPart, Delta, DeltaFifo, EventType, Indexer, LineCutter, ListCutter, ListPart, Scanner, WatchEvent,
         WriteBatch,
@@ -210,6 +210,12 @@ fn decoding(table: Table) {
     });
     let pod = Scanner::of_kind::<Pod>().scan(POD).unwrap().decode::<Lazy<Pod>>().unwrap();
     row("read the labels of a Lazy<Pod>", None, &mut |_| drop(black_box(pod.object().labels())));
+    let by_app = index::label("app");
+    row("index a Lazy<Pod> by a label", None, &mut |_| drop(black_box(by_app(black_box(&pod)))));
+    let by_node = index::field("spec.nodeName").unwrap();
+    row("index a Lazy<Pod> by spec.nodeName", None, &mut |_| drop(black_box(by_node(black_box(&pod)))));
+    let by_phase = index::field("status.phase").unwrap();
+    row("index a Lazy<Pod> by status.phase", None, &mut |_| drop(black_box(by_phase(black_box(&pod)))));
 }
 
 /// Splits a body of many pods into objects without decoding them; serde_json skips over the same bytes.

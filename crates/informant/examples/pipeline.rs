@@ -133,7 +133,7 @@ impl Server {
         let pods = cache.lister();
         for number in self.pods.keys() {
             let (ours, theirs) = (pods.require(&Self::key(*number))?, self.pod(*number)?);
-            if ours.json() != theirs.json() {
+            if ours.json()? != theirs.json()? {
                 return Err(format!("{} differs from the server's", ours.key()).into());
             }
         }

@@ -80,8 +80,8 @@ pub fn label<O>(key: &str) -> impl Fn(&Cached<O>) -> Option<String> + Send + Syn
 where
     O: Labelled + 'static,
 {
-    let key = key.to_owned();
-    move |object| object.object().label_value(&key)
+    let path = FieldPath::of_label(key);
+    move |object| object.object().noted_label(object.noted_fields(), &path)
 }
 
 /// Indexes objects by the uid of the owner that controls them: the owner reference with `controller: true`. An object without a
@@ -161,7 +161,7 @@ where
     O: FieldValues + 'static,
 {
     let path = FieldPath::parse(path)?;
-    Ok(move |object: &Cached<O>| object.object().field_values(&path))
+    Ok(move |object: &Cached<O>| object.object().noted_values(object.noted_fields(), &path))
 }
 
 /// Indexes objects by a string that `value` borrows from the object, so that the function needs no `clone()`.

@@ -5,11 +5,12 @@ use std::{
     fmt,
     hash::{BuildHasher, Hash, Hasher},
     str::FromStr,
-    sync::{Arc, LazyLock},
+    sync::LazyLock,
 };
 
 use hashbrown::DefaultHashBuilder;
 use serde::{Deserialize, Serialize, Serializer};
+use triomphe::Arc;
 
 use crate::{error::ParseError, object::DecodeError};
 

@@ -376,7 +376,7 @@ pub use informer::{HasCallbacks, InformerBuilder, SharedInformer, Subscribe};
 pub use key::Key;
 pub use kube;
 pub use listwatch::Quarantined;
-pub use object::{Cached, Decoded, FieldPath, Identity, Lazy, Object, OfKind, RawObject, Uid};
+pub use object::{Cached, Decoded, FieldPath, Identity, Lazy, LazyJson, Object, OfKind, RawObject, Uid};
 pub use store::{Index, LabelSelector, Lister, NamespaceLister};
 pub use subscribers::{EventHandler, EventStream, Registration};
 pub use version::ResourceVersion;

@@ -8,6 +8,7 @@
 //! | `informant_batch_seconds` | histogram | `informer` | Time to apply one batch to the cache and to put its events into the buffers of all handlers. |
 //! | `informant_events_total` | counter | `informer`, `type` (`added`, `updated`, `deleted`, `unchanged`) | Changes of the cache; `unchanged` counts objects of a relist that the cache had already. |
 //! | `informant_cache_objects` | gauge | `informer` | Objects in the cache. |
+//! | `informant_cache_bytes` | gauge | `informer` | Bytes that the objects and the tables of the cache take; an estimate, unless the objects are lazy. |
 //! | `informant_cache_version` | gauge | `informer` | Resource version of the cache: its last 15 digits, as a number. |
 //! | `informant_lists_total` | counter | `informer` | Completed lists, including streamed lists. All but the first are relists. |
 //! | `informant_watches_total` | counter | `informer` | Opened watches. All but the first are restarts. |
@@ -45,6 +46,10 @@ pub fn describe() {
     for (name, description) in [
         ("informant_queue_depth", "Objects or changes that wait to be applied to the cache or are being applied."),
         ("informant_cache_objects", "Objects in the cache."),
+        (
+            "informant_cache_bytes",
+            "Bytes that the objects and the tables of the cache take; an estimate, unless the objects are lazy.",
+        ),
         ("informant_cache_version", "Resource version of the cache: its last 15 digits."),
         ("informant_failing", "1 while lists or watches fail, otherwise 0."),
         ("informant_quarantined_objects", "Objects that exist on the server but cannot be decoded or transformed."),
@@ -94,6 +99,7 @@ pub(crate) struct InformerMetrics {
     deleted: Counter,
     unchanged: Counter,
     objects: Gauge,
+    bytes: Gauge,
     version: Gauge,
     pub(crate) lists: Counter,
     pub(crate) watches: Counter,
@@ -136,6 +142,7 @@ impl InformerMetrics {
             deleted: events("deleted"),
             unchanged: events("unchanged"),
             objects: metrics::gauge!("informant_cache_objects", "informer" => name()),
+            bytes: metrics::gauge!("informant_cache_bytes", "informer" => name()),
             version: metrics::gauge!("informant_cache_version", "informer" => name()),
             lists: metrics::counter!("informant_lists_total", "informer" => name()),
             watches: metrics::counter!("informant_watches_total", "informer" => name()),
@@ -166,9 +173,10 @@ impl InformerMetrics {
     }
 
     /// Records the length of the queue, and the size and version of the cache.
-    pub(crate) fn record_levels(&self, queued: usize, objects: usize, version: Option<&ResourceVersion>) {
+    pub(crate) fn record_levels(&self, queued: usize, objects: usize, bytes: usize, version: Option<&ResourceVersion>) {
         self.queue_depth.set(queued as f64);
         self.objects.set(objects as f64);
+        self.bytes.set(bytes as f64);
         if let Some(number) = version.and_then(as_number) {
             self.version.set(number);
         }
@@ -184,9 +192,15 @@ impl InformerMetrics {
 
     /// Sets all gauges to zero, when the informer has stopped.
     pub(crate) fn reset(&self) {
-        for gauge in
-            [&self.queue_depth, &self.objects, &self.version, &self.failing, &self.confirmed, &self.quarantined]
-        {
+        for gauge in [
+            &self.queue_depth,
+            &self.objects,
+            &self.bytes,
+            &self.version,
+            &self.failing,
+            &self.confirmed,
+            &self.quarantined,
+        ] {
             gauge.set(0.0);
         }
     }

@@ -113,9 +113,23 @@ impl<T: Hashed> Slots<T> {
         Self { values, free: self.free.clone(), by_hash }
     }
 
+    /// Returns the number of bytes of the tables, without what the values own.
+    pub(crate) fn bytes(&self) -> usize {
+        let values = self.values.capacity() * size_of::<Option<T>>();
+        values + self.free.capacity() * size_of::<Slot>() + self.by_hash.allocation_size()
+    }
+
     /// Returns the values, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.values.iter().flatten()
+    }
+
+    /// Returns the values of this number of slots, from the slot `first` on, and the slot behind them if there are more.
+    #[cfg(feature = "packing")]
+    pub(crate) fn part(&self, first: usize, slots: usize) -> (impl Iterator<Item = &T>, Option<usize>) {
+        let end = (first + slots).min(self.values.len());
+        let values = self.values.get(first..end).unwrap_or_default().iter().flatten();
+        (values, (end < self.values.len()).then_some(end))
     }
 
     /// Returns the slots in use and their values.

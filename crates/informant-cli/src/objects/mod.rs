@@ -10,8 +10,6 @@ pub mod field;
 mod printable;
 mod secrets;
 
-use std::borrow::Cow;
-
 use informant::{Cached, error::DecodeError};
 use serde_json::Value;
 
@@ -40,10 +38,10 @@ impl Reader {
     }
 
     /// Returns the object as one line of JSON.
-    pub fn json<O: PrintableObject>(self, object: &Cached<O>) -> Result<Cow<'_, str>, DecodeError> {
+    pub fn json<O: PrintableObject>(self, object: &Cached<O>) -> Result<String, DecodeError> {
         match self.hides_secrets {
-            true => Ok(Cow::Owned(self.value(object)?.to_string())),
-            false => Ok(object.to_json()),
+            true => Ok(self.value(object)?.to_string()),
+            false => object.to_json(),
         }
     }
 

@@ -1,7 +1,5 @@
 //! The object types that this program caches, and how each is converted to JSON.
 
-use std::borrow::Cow;
-
 use informant::{Lazy, Object, error::DecodeError, index::Labelled};
 use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::Value;
@@ -12,7 +10,7 @@ pub trait PrintableObject: Object + Labelled {
     const IS_METADATA_ONLY: bool;
 
     /// Returns the object as one line of JSON.
-    fn to_json(&self) -> Cow<'_, str>;
+    fn to_json(&self) -> Result<String, DecodeError>;
 
     /// Returns the object as a JSON value. Fails if a number in a lazily decoded object is out of range.
     fn to_value(&self) -> Result<Value, DecodeError>;
@@ -36,8 +34,8 @@ impl DecodedObject for PartialObjectMeta<DynamicObject> {
 impl<K: DecodedObject> PrintableObject for Lazy<K> {
     const IS_METADATA_ONLY: bool = K::IS_METADATA_ONLY;
 
-    fn to_json(&self) -> Cow<'_, str> {
-        Cow::Borrowed(self.json())
+    fn to_json(&self) -> Result<String, DecodeError> {
+        self.json().map(|json| json.to_string())
     }
 
     fn to_value(&self) -> Result<Value, DecodeError> {
@@ -48,9 +46,9 @@ impl<K: DecodedObject> PrintableObject for Lazy<K> {
 impl<K: DecodedObject> PrintableObject for K {
     const IS_METADATA_ONLY: bool = <K as DecodedObject>::IS_METADATA_ONLY;
 
-    fn to_json(&self) -> Cow<'_, str> {
+    fn to_json(&self) -> Result<String, DecodeError> {
         // Cannot fail: the object was decoded from JSON.
-        Cow::Owned(serde_json::to_string(self).unwrap_or_default())
+        Ok(serde_json::to_string(self).unwrap_or_default())
     }
 
     fn to_value(&self) -> Result<Value, DecodeError> {

@@ -40,6 +40,8 @@ pub enum Operation {
     Watch,
     /// Check, after an outage, that the server still has the history that the reflector followed.
     CheckHistory,
+    /// Pack the cached objects. This is no request.
+    Pack,
 }
 
 /// Why a request to a source failed.
@@ -187,6 +189,18 @@ pub enum SourceError {
         objects: Vec<Key>,
     },
 
+    /// The informers of the factory take more memory than its [budget](crate::factory::FactoryBuilder::memory_budget), and all objects that can be packed are
+    /// packed. Nothing is dropped.
+    #[error(
+        "the caches of all informers take {used} bytes, {budget} are allowed; select fewer objects, `cut` large fields, or raise the budget"
+    )]
+    MemoryExceeded {
+        /// What all informers take together, in bytes.
+        used: usize,
+        /// The budget.
+        budget: usize,
+    },
+
     /// Any other error of a custom source.
     #[error("the source failed")]
     Other {
@@ -234,6 +248,7 @@ impl fmt::Display for Operation {
             Self::OpenWatch => "opening a watch of",
             Self::Watch => "watching",
             Self::CheckHistory => "resuming the watch of",
+            Self::Pack => "packing",
         })
     }
 }

@@ -10,6 +10,8 @@ use super::{
     FactoryState, SharedInformerFactory,
     registry::{InformerKey, KindId, RequestScope},
 };
+#[cfg(feature = "packing")]
+use crate::object::MemoryBudget;
 use crate::{
     Object,
     error::{ParseError, RequestError},
@@ -125,6 +127,22 @@ impl FactoryBuilder {
     /// never, except for one audit after the server's history changed.
     pub fn audit_every(self, period: Duration) -> Self {
         self.for_all(move |builder| builder.audit = Some(period))
+    }
+
+    /// Limits the memory that the caches of all informers take together, in bytes. Below it, nothing changes. Above it, [lazy](crate::Lazy) objects are
+    /// *packed*: each is compressed against a similar one, which makes a pod about ten times smaller. Objects that arrive are packed at once,
+    /// and those that are cached already are packed unless the program has read them since the informer looked at them last. With 0, every lazy
+    /// object is packed. Default: no limit.
+    ///
+    /// Packing a pod takes about 10 µs, and reading a packed one 3 µs more than a plain one, each time. Key, uid, version, and the values of
+    /// [`index::label`](crate::index::label) and [`index::field`](crate::index::field) are read without unpacking. Other object types are not
+    /// packed, but counted.
+    ///
+    /// If packing is not enough, nothing is dropped: [`problems`](SharedInformerFactory::problems) names the informer that takes the most.
+    #[cfg(feature = "packing")]
+    pub fn memory_budget(self, bytes: usize) -> Self {
+        let budget = Arc::new(MemoryBudget::new(bytes));
+        self.for_all(move |builder| builder.memory_budget = Some(Arc::clone(&budget)))
     }
 
     /// Leaves these fields out of every object of every kind, before anything is decoded; see

@@ -293,7 +293,20 @@ impl SharedInformerFactory {
     /// After [`stop`](Self::stop) it names each informer as stopped. Quarantined objects are no problem of an informer; [`status`](Self::status)
     /// counts them.
     pub fn problems(&self) -> Vec<Problem> {
-        self.status().iter().filter_map(InformerStatus::problem).collect()
+        let problems = self.status().iter().filter_map(InformerStatus::problem).collect::<Vec<_>>();
+        #[cfg(feature = "packing")]
+        let problems = problems.into_iter().chain(self.memory_problem()).collect();
+        problems
+    }
+
+    /// Returns a problem of the informer that takes the most memory, if all of them take more than the budget.
+    #[cfg(feature = "packing")]
+    fn memory_problem(&self) -> Option<Problem> {
+        let (informers, _) = self.shared.registry.lock().reported();
+        let largest = informers.iter().max_by_key(|informer| informer.memory().bytes())?;
+        let (used, budget) = largest.memory().packing()?.exceeded()?;
+        let (informer, bytes) = (Arc::clone(largest.name()), largest.memory().bytes());
+        Some(Problem::MemoryExceeded { informer, bytes, used, budget })
     }
 
     /// Stops all informers, and waits until no callback runs and no task is left. No informer is started after this.

@@ -60,7 +60,7 @@ impl<O> Cached<O> {
     pub fn to_object_ref<K: Lookup>(&self, dyntype: K::DynamicType) -> ObjectRef<K> {
         let known = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let mut object_ref = self.key().to_object_ref(dyntype);
-        object_ref.extra.uid = known(self.uid().as_str());
+        object_ref.extra.uid = known(&self.uid().to_string());
         object_ref.extra.resource_version = known(self.version().as_str());
         object_ref
     }

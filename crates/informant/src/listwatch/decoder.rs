@@ -229,7 +229,10 @@ impl ObjectMaker {
             Err(DecodeError::Refused { key: raw.identity().key.clone(), source })
         });
         match decoded {
-            Ok(object) => self.transform(raw.into_cached(object), Some(json)),
+            Ok(object) => {
+                let length = raw.json().len();
+                self.transform(raw.into_cached(object), Some(json)).inspect(|object| object.count(length))
+            }
             Err(error) => Err(Box::new(Quarantined::new(error, Some(raw.identity()), Some(json)))),
         }
     }

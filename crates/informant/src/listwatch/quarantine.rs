@@ -115,6 +115,7 @@ impl Quarantined {
             DecodeError::TooLarge { .. } => Damage::Lasting,
             DecodeError::NoName
             | DecodeError::Field { .. }
+            | DecodeError::Damaged { .. }
             | DecodeError::Transform { .. }
             | DecodeError::Refused { .. } => Damage::None,
         }

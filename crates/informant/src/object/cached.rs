@@ -13,14 +13,24 @@ use std::{
     marker::PhantomData,
     ops::Deref,
     panic::{RefUnwindSafe, UnwindSafe},
-    sync::{Arc, LazyLock},
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use derive_where::derive_where;
 use kube::core::TypeMeta;
 use ref_cast::{RefCastCustom, ref_cast_custom};
 
-use super::{DecodeError, Identity, Provenance, Uid, raw::served_as};
+#[cfg(feature = "packing")]
+use super::packing::Packing;
+use super::{
+    DecodeError, Identity, Provenance, Uid,
+    memory::{HeldMemory, ObjectMemory},
+    noted::NotedFields,
+    raw::served_as,
+};
 use crate::{Key, ResourceVersion};
 
 /// An object of the cache. Cheap to clone; all clones share one object.
@@ -44,7 +54,7 @@ use crate::{Key, ResourceVersion};
 #[repr(transparent)]
 #[derive_where(Clone)]
 pub struct Cached<O> {
-    stored: Arc<Stored>,
+    stored: triomphe::Arc<Stored>,
     /// Makes the handle invariant in `O`: a supertype of `O` has another `TypeId` (INV-C1). All types that hold objects do the same.
     ///
     /// ```compile_fail,E0308
@@ -74,8 +84,40 @@ struct Stored {
     provenance: Arc<Provenance>,
     /// A hash of the JSON that the object was decoded from; 0 if the source delivered it decoded.
     digest: u64,
+    /// The number of bytes that the [memory](super::memory) of the informer counts for this object.
+    counted: AtomicU32,
     /// INV-C1: the type of the object is the type parameter of every `Cached` that points to it, unless that parameter is [`Erased`].
     object: Box<dyn Any + Send + Sync>,
+}
+
+impl Stored {
+    fn memory<'a>(&'a self, memory: &ObjectMemory, json: usize) -> HeldMemory<'a> {
+        (memory.memory_of)(&*self.object, json)
+    }
+
+    /// Counts the present size of the object in the place of an earlier one.
+    fn count(&self, memory: &ObjectMemory, json: usize) {
+        /// What every object takes: this struct and the text of the key, each with a count of references.
+        const HANDLE: usize = size_of::<Stored>() + 2 * size_of::<usize>();
+        let (content, is_estimate) = match self.memory(memory, json) {
+            HeldMemory::Json(held) => (size_of_val(&*self.object) + held.bytes(), false),
+            HeldMemory::Estimate(bytes) => (bytes, true),
+        };
+        let bytes = u32::try_from(HANDLE + self.identity.key.as_str().len() + content).unwrap_or(u32::MAX);
+        let before = self.counted.swap(bytes, Ordering::Relaxed);
+        memory.change(before as usize, bytes as usize);
+        if is_estimate {
+            memory.note_estimate();
+        }
+    }
+}
+
+impl Drop for Stored {
+    fn drop(&mut self) {
+        if let Some(memory) = &self.provenance.memory {
+            memory.change(*self.counted.get_mut() as usize, 0);
+        }
+    }
 }
 
 impl<O: Send + Sync + 'static> Cached<O> {
@@ -128,8 +170,8 @@ impl Cached<Erased> {
         digest: u64,
         object: Box<dyn Any + Send + Sync>,
     ) -> Self {
-        let stored = Stored { identity, provenance, digest, object };
-        Self { stored: Arc::new(stored), object_type: PhantomData }
+        let stored = Stored { identity, provenance, digest, counted: AtomicU32::new(0), object };
+        Self { stored: triomphe::Arc::new(stored), object_type: PhantomData }
     }
 
     /// Gives the handle a type again, without a check: if the object is not an `O`, reading it panics (INV-C1).
@@ -147,20 +189,44 @@ impl Cached<Erased> {
         objects.into_iter().map(Self::typed).collect()
     }
 
+    /// Counts the bytes of a new object, after packing it if the informer's memory is used up. `json` is the length of its JSON.
+    pub(crate) fn count(&self, json: usize) {
+        let Some(memory) = &self.stored.provenance.memory else { return };
+        #[cfg(feature = "packing")]
+        if memory.packing().is_some_and(Packing::packs_arrivals)
+            && let HeldMemory::Json(held) = self.stored.memory(memory, json)
+        {
+            held.pack(memory, false);
+        }
+        self.stored.count(memory, json);
+    }
+
+    /// Packs the object, unless its JSON was read since the last call. Returns whether its size has changed.
+    #[cfg(feature = "packing")]
+    pub(crate) fn pack(&self) -> bool {
+        let Some(memory) = &self.stored.provenance.memory else { return false };
+        let HeldMemory::Json(held) = self.stored.memory(memory, 0) else { return false };
+        let has_changed = held.pack(memory, true);
+        if has_changed {
+            self.stored.count(memory, 0);
+        }
+        has_changed
+    }
+
     /// Returns mutable access to the object; `None` if another handle shares it, or if it is not an `O`.
     pub(crate) fn object_mut<O: 'static>(&mut self) -> Option<&mut O> {
-        Arc::get_mut(&mut self.stored)?.object.downcast_mut()
+        triomphe::Arc::get_mut(&mut self.stored)?.object.downcast_mut()
     }
 }
 
 impl<O> Cached<O> {
     /// Whether both handles are clones of one another: they share one object, not just equal ones.
     pub fn ptr_eq(one: &Self, other: &Self) -> bool {
-        Arc::ptr_eq(&one.stored, &other.stored)
+        triomphe::Arc::ptr_eq(&one.stored, &other.stored)
     }
 
     #[ref_cast_custom]
-    fn from_stored(stored: &Arc<Stored>) -> &Self;
+    fn from_stored(stored: &triomphe::Arc<Stored>) -> &Self;
 
     /// Erases the object type.
     pub(crate) fn erase(self) -> Cached<Erased> {
@@ -179,7 +245,7 @@ impl<O> Cached<O> {
 
     /// Changes the provenance of the object, unless another handle shares it.
     pub(crate) fn change_provenance(&mut self, change: impl FnOnce(Arc<Provenance>) -> Arc<Provenance>) {
-        if let Some(stored) = Arc::get_mut(&mut self.stored) {
+        if let Some(stored) = triomphe::Arc::get_mut(&mut self.stored) {
             stored.provenance = change(Arc::clone(&stored.provenance));
         }
     }
@@ -226,7 +292,7 @@ impl<O> Cached<O> {
     ///
     /// let ours: &Uid = pod.uid();
     /// let of_kube: Option<String> = pod.object().uid();
-    /// assert_eq!((ours.as_str(), of_kube.as_deref()), ("u1", Some("u1")));
+    /// assert_eq!((ours, of_kube.as_deref()), (&Uid::new("u1"), Some("u1")));
     /// # Ok::<(), informant::error::DecodeError>(())
     /// ```
     pub fn uid(&self) -> &Uid {
@@ -260,6 +326,11 @@ impl<O> Cached<O> {
     /// apiVersion and kind; both empty if the source has none.
     pub fn types(&self) -> &TypeMeta {
         &self.stored.provenance.types
+    }
+
+    /// The fields that are noted for indexes when objects of this source are scanned.
+    pub(crate) fn noted_fields(&self) -> &NotedFields {
+        &self.stored.provenance.noted
     }
 
     /// The cluster that the object belongs to, if its source [names one](crate::listwatch::KubeSource::of_cluster).

@@ -1,7 +1,7 @@
-//! Paths of fields, and the fields that are left out of every object before it is decoded.
+//! Paths of fields, and the fields that a scan leaves out of every object or notes.
 //!
 //! - **In:** paths as text.
-//! - **Out:** for each member of an object, how much of it is cut.
+//! - **Out:** for each member of an object, how much of it is cut, and which values in it are noted.
 //! - **Knows nothing of:** JSON, kinds.
 
 use std::{fmt, str::FromStr};
@@ -60,6 +60,11 @@ impl FieldPath {
         }
     }
 
+    /// The path of a label.
+    pub(crate) fn of_label(key: &str) -> Self {
+        Self { names: ["metadata", "labels", key].map(str::to_owned).into() }
+    }
+
     /// Returns the names on the way to the field, the outermost first.
     pub fn names(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.names.iter().map(String::as_str)
@@ -100,16 +105,26 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// The fields that are cut of one value, as a tree of names.
+/// The fields that are cut of one value, or noted, as a tree of names.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cuts {
-    below: Vec<(String, Cuts)>,
+pub(super) struct FieldTree {
+    below: Vec<(String, FieldTree)>,
     /// Whether the whole value is cut, not only fields within it.
-    pub(super) is_end: bool,
+    pub(super) is_cut: bool,
+    /// The number under which the value is noted.
+    pub(super) noted_as: Option<u8>,
 }
 
-impl Cuts {
-    pub(super) fn add(&mut self, path: &FieldPath) {
+impl FieldTree {
+    pub(super) fn cut(&mut self, path: &FieldPath) {
+        self.at(path).is_cut = true;
+    }
+
+    pub(super) fn note(&mut self, path: &FieldPath, number: u8) {
+        self.at(path).noted_as = Some(number);
+    }
+
+    fn at(&mut self, path: &FieldPath) -> &mut Self {
         let mut place = self;
         for name in &path.names {
             let position = place.below.iter().position(|(other, _)| other == name).unwrap_or_else(|| {
@@ -118,13 +133,13 @@ impl Cuts {
             });
             place = &mut place.below[position].1;
         }
-        place.is_end = true;
+        place
     }
 
-    /// Returns what is cut of the member with this name; `None` if nothing is cut.
+    /// Returns what is cut or noted of the member with this name; `None` if it is kept as it is.
     #[inline]
-    pub(super) fn below(&self, name: &str) -> Option<&Self> {
-        self.below.iter().find(|(other, _)| other == name).map(|(_, cuts)| cuts)
+    pub(super) fn below(&self, name: &[u8]) -> Option<&Self> {
+        self.below.iter().find(|(other, _)| other.as_bytes() == name).map(|(_, tree)| tree)
     }
 }
 

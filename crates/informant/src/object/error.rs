@@ -85,6 +85,13 @@ pub enum DecodeError {
         source: serde_json::Error,
     },
 
+    /// The packed JSON of the object cannot be unpacked.
+    #[error("{key}: its packed JSON is damaged")]
+    Damaged {
+        /// The object.
+        key: Key,
+    },
+
     /// The informer's transform returned an error for the object, or panicked.
     #[error("{key}: the transform failed")]
     Transform {
@@ -153,6 +160,7 @@ impl DecodeError {
             Self::NoName => None,
             Self::WrongType { key, .. }
             | Self::Field { key, .. }
+            | Self::Damaged { key }
             | Self::Transform { key, .. }
             | Self::Refused { key, .. } => Some(key),
         }

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::{
     FieldPath, Lazy, SyntaxProblem,
+    noted::NotedFields,
     walk::{MemberAction, Walk, Walked},
 };
 
@@ -41,11 +42,21 @@ pub trait FieldValues {
     /// The values at a path, in the order of the JSON: strings without quotes, booleans and numbers as `serde_json` writes them. A missing field,
     /// `null` and an object have no value. An array, on the way or at the end, stands for each of its items.
     fn field_values(&self, path: &FieldPath) -> Vec<String>;
+
+    /// As [`field_values`](Self::field_values), by the note of the scan if there is one.
+    #[doc(hidden)]
+    fn noted_values(&self, _noted: &NotedFields, path: &FieldPath) -> Vec<String> {
+        self.field_values(path)
+    }
 }
 
 impl<K> FieldValues for Lazy<K> {
     fn field_values(&self, path: &FieldPath) -> Vec<String> {
-        values_in_json(self.json(), &path.names)
+        self.json().map_or_else(|_| Vec::new(), |json| values_in_json(&json, &path.names))
+    }
+
+    fn noted_values(&self, noted: &NotedFields, path: &FieldPath) -> Vec<String> {
+        noted.number(path).and_then(|number| self.held.noted(number)).unwrap_or_else(|| self.field_values(path))
     }
 }
 
@@ -92,6 +103,11 @@ fn add_values(value: &Value, names: &[String], values: &mut Vec<String>) {
         (Value::Bool(_) | Value::Number(_), []) => values.push(value.to_string()),
         (Value::Object(_) | Value::String(_) | Value::Bool(_) | Value::Number(_) | Value::Null, _) => {}
     }
+}
+
+/// The values of a noted field: the value itself, or each item of an array.
+pub(super) fn scalars(json: &str) -> Vec<String> {
+    values_in_json(json, &[])
 }
 
 /// As [`values_in`], for JSON that was scanned, or a part of it.

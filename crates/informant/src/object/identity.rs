@@ -6,12 +6,32 @@
 
 use std::{fmt, sync::Arc};
 
+use uuid::Uuid;
+
 use super::DecodeError;
 use crate::{Key, ResourceVersion};
 
 /// The `metadata.uid` of an object. An object that is deleted and created again gets a new one. Empty means unknown.
-#[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Uid(Arc<str>);
+///
+/// It is compared with text directly; [`Display`](fmt::Display) writes the text that the server sent.
+///
+/// ```
+/// use informant::Uid;
+///
+/// let uid = Uid::new("0b7d2f1e-9a54-4c55-8f0e-000000000007");
+/// assert_eq!(uid, "0b7d2f1e-9a54-4c55-8f0e-000000000007");
+/// assert_eq!(uid.to_string().len(), 36);
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Uid(UidContent);
+
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum UidContent {
+    /// A UUID as servers write it: lower case, with hyphens.
+    Uuid(Uuid),
+    /// Any other text.
+    Text(Arc<str>),
+}
 
 /// Identifies one state of one object.
 ///
@@ -21,7 +41,8 @@ pub struct Uid(Arc<str>);
 /// use informant::{Cached, Identity};
 ///
 /// let identity = Identity::new("shop/web", "u1", 15);
-/// assert_eq!((identity.key.name(), identity.uid.as_str(), identity.version.as_str()), ("web", "u1", "15"));
+/// assert_eq!(identity.uid, "u1");
+/// assert_eq!((identity.key.name(), identity.version.as_str()), ("web", "15"));
 ///
 /// let object = Cached::new(identity, "the content");
 /// assert_eq!(format!("{object:?}"), "shop/web@15");
@@ -38,18 +59,38 @@ pub struct Identity {
 
 impl Uid {
     /// Makes a uid from the text that the server sent.
-    pub fn new(text: impl Into<Arc<str>>) -> Self {
-        Self(text.into())
-    }
-
-    /// The text that the server sent.
-    pub fn as_str(&self) -> &str {
-        &self.0
+    pub fn new(text: impl AsRef<str>) -> Self {
+        let text = text.as_ref();
+        let is_as_written =
+            text.len() == uuid::fmt::Hyphenated::LENGTH && !text.bytes().any(|it| it.is_ascii_uppercase());
+        let uuid = is_as_written.then(|| Uuid::try_parse(text).ok()).flatten();
+        Self(uuid.map_or_else(|| UidContent::Text(text.into()), UidContent::Uuid))
     }
 
     /// Whether the uid is unknown.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        *self == ""
+    }
+}
+
+impl Default for Uid {
+    fn default() -> Self {
+        Self(UidContent::Text(Arc::default()))
+    }
+}
+
+impl PartialEq<str> for Uid {
+    fn eq(&self, other: &str) -> bool {
+        match &self.0 {
+            UidContent::Uuid(uuid) => *uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == *other,
+            UidContent::Text(text) => **text == *other,
+        }
+    }
+}
+
+impl PartialEq<&str> for Uid {
+    fn eq(&self, other: &&str) -> bool {
+        self == *other
     }
 }
 
@@ -123,12 +164,38 @@ impl From<&str> for Uid {
 
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+        match &self.0 {
+            UidContent::Uuid(uuid) => f.pad(uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer())),
+            UidContent::Text(text) => f.pad(text),
+        }
     }
 }
 
 impl fmt::Debug for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&*self.0, f)
+        fmt::Debug::fmt(&*self.to_string(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uid_is_written_as_it_was_read() {
+        let uuid = "0b7d2f1e-9a54-4c55-8f0e-0000000000af";
+        let others = [
+            "",
+            "u1",
+            "0B7D2F1E-9A54-4C55-8F0E-0000000000AF",
+            "0b7d2f1e9a544c558f0e0000000000af",
+            "0b7d2f1e-9a54-4c55-8f0e-0000000000ag",
+        ];
+        for text in others.into_iter().chain([uuid]) {
+            let uid = Uid::new(text);
+            assert_eq!((uid.to_string(), format!("{uid:?}")), (text.to_owned(), format!("{text:?}")));
+            assert!(uid == text && uid == Uid::new(text) && uid != "other" && uid.is_empty() == text.is_empty());
+            assert_eq!(matches!(uid.0, UidContent::Uuid(_)), text == uuid, "{text}");
+        }
     }
 }

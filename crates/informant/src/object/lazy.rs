@@ -8,23 +8,23 @@ use std::{
     borrow::Cow,
     collections::BTreeMap,
     fmt,
-    ops::{Deref, Range},
+    ops::Deref,
     sync::{Arc, Weak},
 };
 
 use derive_where::derive_where;
 use kube::core::TypeMeta;
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    DecodeError, Labelled, Object, RawObject,
+    DecodeError, FieldPath, FieldValues, Labelled, Object, RawObject,
     fields::label_value,
-    raw::decode_fields,
-    scan::{self, Omissions},
+    held_json::{HeldJson, LazyJson},
+    memory::HeldMemory,
+    noted::NotedFields,
+    scan::{self, FieldRules},
 };
-use crate::Key;
-
 /// An object that is held as compact JSON and decoded when it is read.
 ///
 /// Most objects of a cache are never read; held this way, a pod takes a fifth of the time to receive and of the memory.
@@ -42,20 +42,17 @@ use crate::Key;
 /// let pod = Scanner::of_kind::<Pod>().scan(json)?.decode::<Lazy<Pod>>()?;
 ///
 /// #[derive(Deserialize)]
-/// struct Node<'a> { #[serde(borrow)] spec: Spec<'a> }
+/// struct Node { spec: Spec }
 /// #[derive(Deserialize)]
 /// #[serde(rename_all = "camelCase")]
-/// struct Spec<'a> { #[serde(borrow)] node_name: std::borrow::Cow<'a, str> }
+/// struct Spec { node_name: String }
 ///
 /// assert_eq!(pod.peek::<Node>()?.spec.node_name, "node-1");
 /// assert_eq!(pod.get()?.spec.as_ref().unwrap().node_name.as_deref(), Some("node-1"));
 /// # Ok::<(), informant::error::DecodeError>(())
 /// ```
 pub struct Lazy<K> {
-    json: Box<str>,
-    /// The range of the value of `metadata.labels` in `json`; empty if there are no labels.
-    labels: Range<usize>,
-    key: Key,
+    pub(super) held: HeldJson,
     /// The decoded object, while a [`Decoded`] of it exists. The inner box keeps the value out of the allocation that a weak pointer keeps
     /// alive, so the value is freed with its last `Decoded`.
     decoded: Mutex<Weak<Box<K>>>,
@@ -68,26 +65,28 @@ pub struct Decoded<K>(Arc<Box<K>>);
 
 impl<K> Lazy<K> {
     /// The object as compact JSON.
-    pub fn json(&self) -> &str {
-        &self.json
+    ///
+    /// # Errors
+    ///
+    /// If the object is [packed](crate::factory::FactoryBuilder::memory_budget), and its packed JSON is damaged.
+    pub fn json(&self) -> Result<LazyJson, DecodeError> {
+        self.held.read()
     }
 
     /// The object's labels. Nothing else is decoded, and the result is not kept.
     pub fn labels(&self) -> BTreeMap<String, String> {
         // The scan has checked that it is an object of strings, or null, or missing.
-        let labels = serde_json::from_str::<Option<_>>(&self.json[self.labels.clone()]);
-        labels.ok().flatten().unwrap_or_default()
+        let labels = |json: LazyJson| serde_json::from_str::<Option<_>>(self.held.labels_in(&json)).ok().flatten();
+        self.json().ok().and_then(labels).unwrap_or_default()
     }
 
-    /// Decodes only the fields that `T` names. The result is not kept.
-    ///
-    /// Strings may be borrowed from the JSON; use `Cow<str>` with `#[serde(borrow)]`, because a string with escapes cannot be borrowed.
+    /// Decodes only the fields that `T` names. The result is not kept. For fields that are borrowed from the JSON, use [`LazyJson::peek`].
     ///
     /// # Errors
     ///
     /// When a field does not have the type that `T` expects; the error names the object and the field.
-    pub fn peek<'a, T: Deserialize<'a>>(&'a self) -> Result<T, DecodeError> {
-        decode_fields(&self.key, &self.json)
+    pub fn peek<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
+        self.json()?.peek()
     }
 }
 
@@ -136,17 +135,18 @@ impl<K: DeserializeOwned + Serialize> Lazy<K> {
     pub fn edit(&mut self, change: impl FnOnce(&mut K)) -> Result<(), DecodeError> {
         let mut object = self.peek::<K>()?;
         change(&mut object);
-        let failed = |source| DecodeError::Transform { key: self.key.clone(), source };
+        let key = self.held.key();
+        let failed = |source| DecodeError::Transform { key: key.clone(), source };
         let json = serde_json::to_string(&object).map_err(|error| failed(error.into()))?;
-        let everything = Omissions { keeps_managed_fields: true, ..Omissions::default() };
+        let everything = FieldRules { keeps_managed_fields: true, ..FieldRules::default() };
         let mut edited = String::with_capacity(json.len());
         let mut found = scan::scan(json.as_bytes(), &everything, "", &mut edited)?;
-        if found.identity.key != self.key {
+        if found.identity.key != *key {
             return Err(failed(format!("the edit changed the key to {}", found.identity.key).into()));
         }
         found.insert_types(&mut edited);
-        (self.json, self.labels) = (edited.into(), found.labels);
-        *self.decoded.get_mut() = Weak::new();
+        let held = HeldJson::new(key, &edited, edited.len(), &found.labels)?;
+        *self = Self { held, decoded: Mutex::default() };
         Ok(())
     }
 }
@@ -154,12 +154,11 @@ impl<K: DeserializeOwned + Serialize> Lazy<K> {
 #[diagnostic::do_not_recommend]
 impl<K: Object> Object for Lazy<K> {
     fn decode(raw: &RawObject<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            json: raw.json().into(),
-            labels: raw.labels.clone(),
-            key: raw.identity().key.clone(),
-            decoded: Mutex::new(Weak::new()),
-        })
+        Ok(Self { held: raw.held_json()?, decoded: Mutex::default() })
+    }
+
+    fn memory(&self, _json: usize) -> HeldMemory<'_> {
+        HeldMemory::Json(&self.held)
     }
 
     fn types() -> Option<TypeMeta> {
@@ -173,7 +172,11 @@ impl<K> Labelled for Lazy<K> {
     }
 
     fn label_value(&self, key: &str) -> Option<String> {
-        label_value(&self.json[self.labels.clone()], key)
+        label_value(self.held.labels_in(&self.json().ok()?), key)
+    }
+
+    fn noted_label(&self, noted: &NotedFields, path: &FieldPath) -> Option<String> {
+        self.noted_values(noted, path).pop()
     }
 }
 
@@ -194,6 +197,6 @@ impl<K: fmt::Debug> fmt::Debug for Decoded<K> {
 impl<K> fmt::Debug for Lazy<K> {
     /// Shows the identity of the object, not its content: that may be large, or secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Lazy({}, {} bytes)", self.key, self.json.len())
+        write!(f, "Lazy({}, {} bytes)", self.held.key(), self.held.length())
     }
 }

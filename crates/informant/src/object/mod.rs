@@ -17,11 +17,16 @@ mod cuts; // field paths, and leaving fields out of the JSON
 mod error; // why bytes are not an object
 mod error_path; // the field at which decoding failed
 mod fields; // values at a field path, for indexes
+mod held_json; // the JSON of a lazy object, plain or packed
 mod identity; // key, uid and version
 mod lazy; // `Lazy`, JSON that is decoded on demand
+mod memory; // the bytes that the objects of an informer take
+mod noted; // the values that a scan notes for indexes
 mod of_kind; // which kind and object type a Rust type stands for
 mod outline; // the members that identify an object that is too large
 mod owners; // owner references, for indexes
+#[cfg(feature = "packing")]
+mod packing; // packs JSON against that of a similar object
 mod provenance; // apiVersion, kind and cluster, shared by the objects of a source
 mod raw; // `Scanner` and `RawObject`: from bytes to an object
 mod scan; // reads the identity from JSON
@@ -39,10 +44,16 @@ pub use cuts::FieldPath;
 pub use error::{DecodeError, SyntaxProblem};
 pub use fields::FieldValues;
 pub use identity::{Identity, Uid};
+
+pub use held_json::LazyJson;
 pub use lazy::{Decoded, Lazy};
+pub(crate) use memory::{HeldMemory, MemoryOf, ObjectMemory, memory_of};
+use noted::NotedFields;
 pub use of_kind::OfKind;
 pub(crate) use outline::{IDENTITY, KeptMember, Outline};
 pub use owners::Owned;
+#[cfg(feature = "packing")]
+pub(crate) use packing::{MemoryBudget, Packing};
 pub use provenance::Provenance;
 pub use raw::{RawObject, Scanner};
 pub(crate) use value_end::EndSearch;
@@ -93,6 +104,12 @@ pub trait Object: Send + Sync + Sized + 'static {
     fn types() -> Option<TypeMeta> {
         None
     }
+
+    /// What the object takes in memory. `json` is the length of the JSON that it was decoded from.
+    #[doc(hidden)]
+    fn memory(&self, _json: usize) -> HeldMemory<'_> {
+        HeldMemory::Estimate(size_of_val(self))
+    }
 }
 
 #[diagnostic::do_not_recommend]
@@ -104,6 +121,12 @@ where
     fn decode(raw: &RawObject<'_>) -> Result<Self, DecodeError> {
         // serde leaves spare room in vectors, a fifth of the memory of a pod. A clone has none; making it takes no measurable time.
         raw.fields().map(|object: Self| object.clone())
+    }
+
+    fn memory(&self, json: usize) -> HeldMemory<'_> {
+        // Measured for pods: `cargo bench --bench memory`.
+        const BYTES_PER_BYTE_OF_JSON: usize = 5;
+        HeldMemory::Estimate(json * BYTES_PER_BYTE_OF_JSON)
     }
 
     fn types() -> Option<TypeMeta> {
@@ -131,6 +154,12 @@ pub trait Labelled {
     /// The value of one label.
     fn label_value(&self, key: &str) -> Option<String> {
         self.label_map().get(key).cloned()
+    }
+
+    /// As [`label_value`](Self::label_value), by the note of the scan if there is one. `path` is that of the label.
+    #[doc(hidden)]
+    fn noted_label(&self, _noted: &NotedFields, path: &FieldPath) -> Option<String> {
+        path.names().next_back().and_then(|key| self.label_value(key))
     }
 }
 

@@ -49,7 +49,7 @@ impl<K> Owned for Lazy<K> {
             owner_references: Option<Vec<OwnerReference>>,
         }
 
-        let object = serde_json::from_str::<Object>(self.json());
+        let object = self.peek::<Object>();
         Cow::Owned(object.ok().and_then(|object| object.metadata.owner_references).unwrap_or_default())
     }
 }

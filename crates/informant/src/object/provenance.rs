@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
+use derive_where::derive_where;
 use kube::core::TypeMeta;
 
+use super::{memory::ObjectMemory, noted::NotedFields};
+
 /// The origin of objects: their apiVersion and kind, and their cluster. All objects of one source share it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
+#[derive_where(Debug, PartialEq, Eq)]
 pub struct Provenance {
     /// apiVersion and kind; both are empty if the source has none.
     pub types: TypeMeta,
@@ -14,11 +18,17 @@ pub struct Provenance {
     /// The number of history changes of the source when these objects were read. Objects of two histories may have the same uid and version
     /// but different content.
     pub(crate) history: u64,
+    /// The fields that are noted for indexes.
+    #[derive_where(skip)]
+    pub(crate) noted: Arc<NotedFields>,
+    /// Counts the bytes of these objects; `None` if no informer made them.
+    #[derive_where(skip)]
+    pub(crate) memory: Option<Arc<ObjectMemory>>,
 }
 
 impl Provenance {
     /// The origin of objects with this apiVersion and kind, without a cluster.
     pub fn new(types: TypeMeta) -> Self {
-        Self { types, cluster: None, history: 0 }
+        Self { types, ..Self::default() }
     }
 }

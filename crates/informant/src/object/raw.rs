@@ -16,9 +16,10 @@ use kube::core::TypeMeta;
 use serde::Deserialize;
 
 use super::{
-    Cached, DecodeError, Erased, FieldPath, Identity, Object, Provenance, SyntaxProblem,
+    Cached, DecodeError, Erased, FieldPath, Identity, Object, ObjectMemory, Provenance, SyntaxProblem,
     error_path::{DecodePrefix, error_path},
-    scan::{self, Omissions, type_members},
+    held_json::HeldJson,
+    scan::{self, FieldRules, type_members},
 };
 use crate::Key;
 
@@ -37,14 +38,14 @@ use crate::Key;
 /// let pod = scanner.scan(json)?.decode::<Lazy<Pod>>()?;
 ///
 /// assert_eq!(pod.key().as_str(), "shop/web");
-/// assert_eq!(pod.json(), r#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"}}"#);
+/// assert_eq!(&*pod.json()?, r#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"}}"#);
 /// # Ok::<(), informant::error::DecodeError>(())
 /// ```
 pub struct Scanner {
     provenance: Arc<Provenance>,
     /// `apiVersion` and `kind` as JSON members, written at the front of every object; list items lack them.
     types: String,
-    omissions: Omissions,
+    rules: FieldRules,
     /// The compact JSON of the last object; a buffer that is reused.
     compact: String,
 }
@@ -53,11 +54,13 @@ pub struct Scanner {
 pub struct RawObject<'a> {
     identity: Identity,
     provenance: Arc<Provenance>,
-    json: &'a str,
-    /// Offset in `json` of the first member after apiVersion and kind.
+    /// The JSON, and the [noted values](super::noted) behind it.
+    text: &'a str,
+    json_length: usize,
+    /// Offset in the JSON of the first member after apiVersion and kind.
     body_start: usize,
-    /// The range of the value of `metadata.labels` in `json`; empty if there is none.
-    pub(super) labels: Range<usize>,
+    /// The range of the value of `metadata.labels` in the JSON; empty if there is none.
+    labels: Range<usize>,
 }
 
 impl Scanner {
@@ -69,7 +72,7 @@ impl Scanner {
         Self {
             types: type_members(&types.api_version, &types.kind),
             provenance: Arc::new(Provenance::new(types)),
-            omissions: Omissions::default(),
+            rules: FieldRules::default(),
             compact: String::new(),
         }
     }
@@ -81,20 +84,26 @@ impl Scanner {
 
     /// Keeps `metadata.managedFields`. Default: cut.
     pub fn keep_managed_fields(mut self) -> Self {
-        self.omissions.keeps_managed_fields = true;
+        self.rules.keeps_managed_fields = true;
         self
     }
 
     /// Leaves these fields out, as if the server had not sent them. Their syntax is still checked. Default: only `metadata.managedFields`
     /// is left out.
     pub fn cut<'p>(mut self, fields: impl IntoIterator<Item = &'p FieldPath>) -> Self {
-        fields.into_iter().for_each(|field| self.omissions.cuts.add(field));
+        fields.into_iter().for_each(|field| self.rules.tree.cut(field));
         self
     }
 
     /// Sets the [cluster](Cached::cluster) of the objects. Default: none.
     pub fn of_cluster(mut self, cluster: impl Into<Arc<str>>) -> Self {
         Arc::make_mut(&mut self.provenance).cluster = Some(cluster.into());
+        self
+    }
+
+    /// Counts the bytes of the objects there.
+    pub(crate) fn counted_in(mut self, memory: Arc<ObjectMemory>) -> Self {
+        Arc::make_mut(&mut self.provenance).memory = Some(memory);
         self
     }
 
@@ -135,15 +144,22 @@ impl Scanner {
         if self.compact.capacity() > Self::KEPT {
             self.compact = String::new();
         }
-        let mut found = scan::scan(json, &self.omissions, &self.types, &mut self.compact)?;
+        self.provenance.noted.add_new(&mut self.rules);
+        let mut found = scan::scan(json, &self.rules, &self.types, &mut self.compact)?;
         let provenance = self.check_types(&found)?;
         let mut body_start = 1 + self.types.len();
         // A scanner that accepts any kind knows the type of the object only now.
         if !Arc::ptr_eq(&provenance, &self.provenance) {
             body_start += found.insert_types(&mut self.compact);
         }
-        let raw =
-            RawObject { identity: found.identity, provenance, json: &self.compact, body_start, labels: found.labels };
+        let raw = RawObject {
+            identity: found.identity,
+            provenance,
+            text: &self.compact,
+            json_length: found.json_length,
+            body_start,
+            labels: found.labels,
+        };
         Ok((raw, found.length))
     }
 
@@ -175,7 +191,12 @@ impl<'a> RawObject<'a> {
 
     /// The object as compact JSON.
     pub fn json(&self) -> &'a str {
-        self.json
+        &self.text[..self.json_length]
+    }
+
+    /// The JSON as lazy objects hold it.
+    pub(super) fn held_json(&self) -> Result<HeldJson, DecodeError> {
+        HeldJson::new(&self.identity.key, self.text, self.json_length, &self.labels)
     }
 
     /// Decodes the fields that `T` names.
@@ -184,7 +205,7 @@ impl<'a> RawObject<'a> {
     ///
     /// When a field does not have the type that `T` expects; the error names it.
     pub fn fields<T: Deserialize<'a>>(&self) -> Result<T, DecodeError> {
-        decode_fields(&self.identity.key, self.json)
+        decode_fields(&self.identity.key, self.json())
     }
 
     /// Decodes the object and makes a handle of it.
@@ -206,7 +227,7 @@ impl<'a> RawObject<'a> {
     /// A hash of the JSON without apiVersion and kind; never 0. Equal content has equal hashes within one run of the program.
     pub(crate) fn digest(&self) -> u64 {
         static HASHER: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
-        HASHER.hash_one(&self.json[self.body_start..]).max(1)
+        HASHER.hash_one(&self.json()[self.body_start..]).max(1)
     }
 }
 

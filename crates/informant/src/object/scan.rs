@@ -1,14 +1,15 @@
 //! Reads the identity of an object from its bytes, in one walk over them.
 //!
 //! - **In:** bytes that begin with an object.
-//! - **Out:** its identity and type, and its compact JSON: without white space and cut fields, and with the type at the front.
+//! - **Out:** its identity and type, and its compact JSON: without white space and cut fields, and with the type at the front; noted values behind it.
 //! - **Knows nothing of:** kinds, decoding.
 
 use std::{borrow::Cow, mem, ops::Range};
 
 use super::{
     DecodeError, Identity, SyntaxProblem, Uid,
-    cuts::Cuts,
+    cuts::FieldTree,
+    noted,
     walk::{MemberAction, Walk, Walked},
 };
 use crate::{Key, ResourceVersion};
@@ -20,36 +21,44 @@ pub(super) struct ScannedObject<'a> {
     pub(super) kind: Option<Cow<'a, str>>,
     /// The range of the value of `metadata.labels` in the compact JSON; empty if there is none.
     pub(super) labels: Range<usize>,
+    /// The number of bytes of the compact JSON, behind which the [noted values](noted) are.
+    pub(super) json_length: usize,
     /// The number of bytes of the object.
     pub(super) length: usize,
 }
 
-/// The fields that are left out.
+/// The fields that are left out or noted.
 #[derive(Default)]
-pub(super) struct Omissions {
+pub(super) struct FieldRules {
     pub(super) keeps_managed_fields: bool,
-    pub(super) cuts: Cuts,
+    pub(super) tree: FieldTree,
+    /// The number of fields that are noted.
+    pub(super) noted: u8,
 }
 
 /// Scans the object at the start of `json`. Writes its compact JSON into `compact`, replacing its content, with
-/// `type_members` instead of apiVersion and kind: JSON members such as `"kind":"Pod",`, from [`type_members`]. The bytes after the object
-/// are not read.
+/// `type_members` instead of apiVersion and kind: JSON members such as `"kind":"Pod",`, from [`type_members`]. The [noted values](noted) follow.
+/// The bytes after the object are not read.
 pub(super) fn scan<'a>(
     json: &'a [u8],
-    omissions: &Omissions,
+    rules: &FieldRules,
     type_members: &str,
     compact: &mut String,
 ) -> Result<ScannedObject<'a>, DecodeError> {
     compact.clear();
     let mut walk = Walk::writing(json, mem::take(compact).into_bytes());
     let mut fields = Fields::default();
-    let walked = fields.read_object(&mut walk, omissions, type_members);
+    let walked = fields.read_object(&mut walk, rules, type_members);
     let offset = walk.offset();
-    let found = fields.finish(walked, offset);
-    let mut output = walk.into_output();
-    if found.is_err() {
+    let mut found = fields.finish(walked, offset);
+    let (mut output, notes) = walk.into_output();
+    match &mut found {
+        Ok(found) => {
+            found.json_length = output.len();
+            noted::append(&mut output, rules.noted, &notes);
+        }
         // The content is not needed; only the buffer is used again.
-        output.clear();
+        Err(_) => output.clear(),
     }
     match String::from_utf8(output) {
         Ok(text) => {
@@ -65,7 +74,7 @@ pub(super) fn invalid_utf8(json: &[u8]) -> DecodeError {
     let offset = std::str::from_utf8(json).map_or_else(|error| error.valid_up_to(), str::len);
     let mut fields = Fields::default();
     // Always fails, because the JSON is incomplete; the fields before the failure are used.
-    let _ = fields.read_object(&mut Walk::new(&json[..offset]), &Omissions::default(), "");
+    let _ = fields.read_object(&mut Walk::new(&json[..offset]), &FieldRules::default(), "");
     DecodeError::Syntax { key: fields.key(), offset, problem: SyntaxProblem::InvalidUtf8 }
 }
 
@@ -84,6 +93,7 @@ impl ScannedObject<'_> {
         // The first byte is the brace.
         compact.insert_str(1, &types);
         self.labels = self.labels.start + types.len()..self.labels.end + types.len();
+        self.json_length += types.len();
         types.len()
     }
 }
@@ -140,7 +150,7 @@ const IN_METADATA: usize = 3;
 
 impl<'a> Fields<'a> {
     /// Reads one object. The walk writes `type_members` instead of its apiVersion and kind.
-    fn read_object(&mut self, walk: &mut Walk<'a>, omissions: &Omissions, type_members: &str) -> Walked<()> {
+    fn read_object(&mut self, walk: &mut Walk<'a>, rules: &FieldRules, type_members: &str) -> Walked<()> {
         walk.skip_space();
         match walk.peek() {
             Some(b'{') => walk.insert_members(type_members),
@@ -149,21 +159,26 @@ impl<'a> Fields<'a> {
         }
         walk.members(|walk, name| {
             let name = walk.resolve(&name)?;
-            let cuts = omissions.cuts.below(&name);
+            let tree = rules.tree.below(name.as_bytes());
             match &*name {
                 "apiVersion" => self.reader.read_text(walk, "apiVersion", &mut self.api_version)?,
                 "kind" => self.reader.read_text(walk, "kind", &mut self.kind)?,
-                "metadata" => self.read_metadata(walk, omissions.keeps_managed_fields, cuts)?,
-                _ => walk.value_without(IN_OBJECT, cuts)?,
+                "metadata" => self.read_metadata(walk, rules.keeps_managed_fields, tree)?,
+                _ => walk.value_without(IN_OBJECT, tree)?,
             }
             match &*name {
                 "apiVersion" | "kind" => Ok(MemberAction::Cut),
-                _ => Ok(cuts.into()),
+                _ => Ok(tree.into()),
             }
         })
     }
 
-    fn read_metadata(&mut self, walk: &mut Walk<'a>, keeps_managed_fields: bool, cuts: Option<&Cuts>) -> Walked<()> {
+    fn read_metadata(
+        &mut self,
+        walk: &mut Walk<'a>,
+        keeps_managed_fields: bool,
+        tree: Option<&FieldTree>,
+    ) -> Walked<()> {
         let Self { metadata, name, namespace, uid, version, labels, reader, .. } = self;
         if *metadata != MetadataProgress::NotSeen {
             return reader.refuse(walk, Problem::Duplicate("metadata"), IN_OBJECT);
@@ -174,7 +189,8 @@ impl<'a> Fields<'a> {
         }
         walk.members(|walk, member| {
             let member = walk.resolve(&member)?;
-            let cuts = cuts.and_then(|cuts| cuts.below(&member));
+            let tree = tree.and_then(|tree| tree.below(member.as_bytes()));
+            let start = walk.output_len();
             match &*member {
                 "name" => reader.read_name(walk, "metadata.name", name)?,
                 "namespace" => reader.read_name(walk, "metadata.namespace", namespace)?,
@@ -184,27 +200,30 @@ impl<'a> Fields<'a> {
                     reader.refuse(walk, Problem::Duplicate("metadata.labels"), IN_METADATA)?;
                 }
                 "labels" => {
-                    let start = walk.output_len();
-                    reader.read_texts(walk, "metadata.labels", cuts)?;
-                    *labels = Some(match cuts.into() {
+                    reader.read_texts(walk, "metadata.labels", tree)?;
+                    *labels = Some(match tree.into() {
                         MemberAction::Keep => start..walk.output_len(),
                         MemberAction::Cut => 0..0,
                     });
                 }
-                "annotations" => reader.read_texts(walk, "metadata.annotations", cuts)?,
-                "generateName" => reader.read_shape(walk, "metadata.generateName", STRING, cuts)?,
-                "creationTimestamp" => reader.read_shape(walk, "metadata.creationTimestamp", STRING, cuts)?,
-                "deletionTimestamp" => reader.read_shape(walk, "metadata.deletionTimestamp", STRING, cuts)?,
-                "generation" => reader.read_shape(walk, "metadata.generation", NUMBER, cuts)?,
-                "ownerReferences" => reader.read_shape(walk, "metadata.ownerReferences", ARRAY, cuts)?,
-                "finalizers" => reader.read_shape(walk, "metadata.finalizers", ARRAY, cuts)?,
+                "annotations" => reader.read_texts(walk, "metadata.annotations", tree)?,
+                "generateName" => reader.read_shape(walk, "metadata.generateName", STRING, tree)?,
+                "creationTimestamp" => reader.read_shape(walk, "metadata.creationTimestamp", STRING, tree)?,
+                "deletionTimestamp" => reader.read_shape(walk, "metadata.deletionTimestamp", STRING, tree)?,
+                "generation" => reader.read_shape(walk, "metadata.generation", NUMBER, tree)?,
+                "ownerReferences" => reader.read_shape(walk, "metadata.ownerReferences", ARRAY, tree)?,
+                "finalizers" => reader.read_shape(walk, "metadata.finalizers", ARRAY, tree)?,
                 "managedFields" if !keeps_managed_fields => {
                     walk.value(IN_METADATA)?;
                     return Ok(MemberAction::Cut);
                 }
-                _ => walk.value_without(IN_METADATA, cuts)?,
+                _ => walk.value_without(IN_METADATA, tree)?,
             }
-            Ok(cuts.into())
+            // `value_without` notes the other values.
+            if let ("name" | "namespace" | "uid" | "resourceVersion", Some(tree)) = (&*member, tree) {
+                walk.note(tree, start);
+            }
+            Ok(tree.into())
         })?;
         *metadata = MetadataProgress::Complete;
         Ok(())
@@ -239,6 +258,7 @@ impl<'a> Fields<'a> {
                     api_version: self.api_version.filter(|text| !text.is_empty()),
                     kind: self.kind.filter(|text| !text.is_empty()),
                     labels: self.labels.unwrap_or_default(),
+                    json_length: 0,
                     length: offset,
                 })
             }
@@ -275,32 +295,32 @@ impl FieldReader {
     }
 
     /// Reads an object whose values are strings, or `null`.
-    fn read_texts(&mut self, walk: &mut Walk<'_>, field: Field, cuts: Option<&Cuts>) -> Walked<()> {
+    fn read_texts(&mut self, walk: &mut Walk<'_>, field: Field, tree: Option<&FieldTree>) -> Walked<()> {
         let expected = Problem::Expected(field, "an object of strings");
         match walk.peek() {
             Some(b'n') => walk.literal("null"),
             Some(b'{') => walk.members(|walk, name| {
+                let start = walk.output_len();
                 match walk.peek() {
                     Some(b'"') => walk.string().map(drop)?,
                     _ => self.refuse(walk, expected, IN_METADATA + 1)?,
                 }
-                match cuts {
-                    Some(cuts) => Ok(cuts.below(&walk.resolve(&name)?).into()),
-                    None => Ok(MemberAction::Keep),
-                }
+                let Some(tree) = tree.filter(|tree| !tree.is_cut) else { return Ok(MemberAction::Keep) };
+                let tree = tree.below(&walk.resolve_name(&name)?).inspect(|tree| walk.note(tree, start));
+                Ok(tree.into())
             }),
             _ => self.refuse(walk, expected, IN_METADATA),
         }
     }
 
     /// Reads a value whose first byte fits its type, or `null`.
-    fn read_shape(&mut self, walk: &mut Walk<'_>, field: Field, shape: Shape, cuts: Option<&Cuts>) -> Walked<()> {
+    fn read_shape(&mut self, walk: &mut Walk<'_>, field: Field, shape: Shape, tree: Option<&FieldTree>) -> Walked<()> {
         let (expected, beginnings) = shape;
         match walk.peek() {
             Some(first) if first != b'n' && !beginnings.contains(&first) => {
                 self.refuse(walk, Problem::Expected(field, expected), IN_METADATA)
             }
-            _ => walk.value_without(IN_METADATA, cuts),
+            _ => walk.value_without(IN_METADATA, tree),
         }
     }
 

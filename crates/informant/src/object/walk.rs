@@ -8,9 +8,11 @@
 //! The walker accepts the JSON that serde_json accepts, with two exceptions: it does not check the range of numbers, and it checks the
 //! encoding (UTF-8) only of resolved strings and of cut members.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
-use super::{SyntaxProblem, cuts::Cuts, value_end::EndSearch};
+use smallvec::SmallVec;
+
+use super::{SyntaxProblem, cuts::FieldTree, value_end::EndSearch};
 
 /// The maximum nesting depth of objects and arrays: that of serde_json.
 pub(super) const MAX_DEPTH: usize = 127;
@@ -24,6 +26,8 @@ pub(crate) struct Walk<'a> {
     run: usize,
     /// The kept bytes before `run`; `None` if the caller only reads.
     output: Option<Vec<u8>>,
+    /// The ranges in the output of the noted values, with their numbers, in the order of the JSON.
+    notes: SmallVec<[(u8, Range<usize>); 2]>,
 }
 
 /// The position of a string, quotes included; its text is resolved only where it is needed.
@@ -45,7 +49,7 @@ pub(super) type Walked<T> = Result<T, SyntaxProblem>;
 impl<'a> Walk<'a> {
     /// Begins a walk that only reads.
     pub(crate) fn new(json: &'a [u8]) -> Self {
-        Self { json, at: 0, run: 0, output: None }
+        Self { json, at: 0, run: 0, output: None, notes: SmallVec::new() }
     }
 
     /// Returns the position of the walk.
@@ -100,15 +104,28 @@ impl<'a> Walk<'a> {
 
     /// As [`value`](Self::value), without the fields that are cut. If the whole value is cut, the caller cuts it.
     #[inline]
-    pub(super) fn value_without(&mut self, depth: usize, cuts: Option<&Cuts>) -> Walked<()> {
-        match (cuts, self.peek()) {
-            (Some(cuts), Some(b'{')) if depth <= MAX_DEPTH => self.members(|walk, name| {
-                let cuts = cuts.below(&walk.resolve(&name)?);
-                walk.value_without(depth + 1, cuts)?;
-                Ok(cuts.into())
-            }),
-            (Some(_), Some(b'[')) if depth <= MAX_DEPTH => self.elements(|walk| walk.value_without(depth + 1, cuts)),
-            (Some(_) | None, _) => self.value(depth),
+    pub(super) fn value_without(&mut self, depth: usize, tree: Option<&FieldTree>) -> Walked<()> {
+        let Some(tree) = tree.filter(|tree| !tree.is_cut && depth <= MAX_DEPTH) else { return self.value(depth) };
+        let start = self.output_len();
+        match self.peek() {
+            Some(b'{') => self.members(|walk, name| {
+                let tree = tree.below(&walk.resolve_name(&name)?);
+                walk.value_without(depth + 1, tree)?;
+                Ok(tree.into())
+            })?,
+            Some(b'[') => self.elements(|walk| walk.value_without(depth + 1, Some(tree)))?,
+            Some(_) | None => {
+                self.value(depth)?;
+                self.note(tree, start);
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes the value that was written since `start`, if the tree asks for it.
+    pub(super) fn note(&mut self, tree: &FieldTree, start: usize) {
+        if let (Some(number), false) = (tree.noted_as, tree.is_cut) {
+            self.notes.push((number, start..self.output_len()));
         }
     }
 
@@ -175,6 +192,14 @@ impl<'a> Walk<'a> {
         }
         let text = std::str::from_utf8(&self.json[start + 1..end - 1]);
         text.map(Cow::Borrowed).map_err(|_| SyntaxProblem::InvalidUtf8)
+    }
+
+    /// As [`resolve`](Self::resolve), as bytes. Without escapes, the encoding is not checked.
+    pub(super) fn resolve_name(&self, span: &Span) -> Walked<Cow<'a, [u8]>> {
+        match span.has_escapes {
+            true => Ok(Cow::Owned(self.resolve(span)?.into_owned().into_bytes())),
+            false => Ok(Cow::Borrowed(&self.json[span.start + 1..span.end - 1])),
+        }
     }
 
     /// Walks over a string.
@@ -311,7 +336,7 @@ impl<'a> Walk<'a> {
 impl Walk<'_> {
     /// Begins a walk that appends the JSON, without white space and cut members, to `output`.
     pub(super) fn writing(json: &[u8], output: Vec<u8>) -> Walk<'_> {
-        Walk { json, at: 0, run: 0, output: Some(output) }
+        Walk { json, at: 0, run: 0, output: Some(output), notes: SmallVec::new() }
     }
 
     /// Writes these members, each with a comma behind it, at the start of the object that begins here.
@@ -323,10 +348,10 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns the JSON that is written up to the current position.
-    pub(super) fn into_output(mut self) -> Vec<u8> {
+    /// Returns the JSON that is written up to the current position, and the ranges of the noted values in it.
+    pub(super) fn into_output(mut self) -> (Vec<u8>, SmallVec<[(u8, Range<usize>); 2]>) {
         self.write_run(self.at);
-        self.output.unwrap_or_default()
+        (self.output.unwrap_or_default(), self.notes)
     }
 
     /// Returns the length of the output at the current position.
@@ -386,10 +411,10 @@ impl Walk<'_> {
     }
 }
 
-impl From<Option<&Cuts>> for MemberAction {
-    fn from(cuts: Option<&Cuts>) -> Self {
-        match cuts {
-            Some(cuts) if cuts.is_end => Self::Cut,
+impl From<Option<&FieldTree>> for MemberAction {
+    fn from(tree: Option<&FieldTree>) -> Self {
+        match tree {
+            Some(tree) if tree.is_cut => Self::Cut,
             Some(_) | None => Self::Keep,
         }
     }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use hashbrown::DefaultHashBuilder;
+use hashbrown::{DefaultHashBuilder, HashMap};
 use smallvec::SmallVec;
 
 use crate::slots::{Hashed, Slot, Slots, grown};
@@ -16,10 +16,15 @@ type ValueId = Slot;
 /// The slots of each value, and the values of each slot.
 #[derive(Default)]
 pub(super) struct Buckets {
-    /// The values of each slot, by its number; slots beyond the end have none.
+    /// The value of each slot, by its number; slots beyond the end have none. [`entries`](Self::entries) returns all values of a slot.
     ///
-    /// INV-X1: a slot has a value exactly if the value's bucket has the slot, at the place that is noted here.
-    values_of: Vec<SmallVec<[BucketEntry; 2]>>,
+    /// INV-X1: a slot has a value exactly if the value's bucket has the slot, at the place that is noted in the slot's entries.
+    values_of: Vec<BucketEntry>,
+
+    /// The values of the slots that have several.
+    ///
+    /// INV-X3: exactly the slots whose entry is `BucketEntry::SEVERAL`, each with at least two values.
+    several: HashMap<Slot, Box<[BucketEntry]>>,
 
     /// INV-X2: no bucket is empty.
     buckets: Slots<Bucket>,
@@ -34,11 +39,18 @@ struct Bucket {
 }
 
 /// The place of a slot in the bucket of one of its values.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct BucketEntry {
     value: ValueId,
     /// The position in the slots of the bucket, so that a slot is removed without a search.
     position: u32,
+}
+
+impl BucketEntry {
+    /// Stands for no value. No value has this number: a table has less than 2^32 slots, and each of these two would need 2^32 - 1 of them.
+    const NONE: Self = Self { value: ValueId::MAX, position: 0 };
+    /// Stands for the values in `several`.
+    const SEVERAL: Self = Self { value: ValueId::MAX - 1, position: 0 };
 }
 
 impl Buckets {
@@ -47,26 +59,49 @@ impl Buckets {
         if self.values(slot).eq(texts.clone()) {
             return;
         }
-        let position = slot as usize;
-        if self.values_of.len() <= position {
-            self.values_of.resize_with(position + 1, SmallVec::new);
-        }
-        let old = std::mem::take(&mut self.values_of[position]);
+        let old: SmallVec<[_; 2]> = self.entries(slot).into();
+        self.set_entries(slot, &[]);
         old.iter().for_each(|entry| self.remove_from_bucket(*entry));
+        let mut new: SmallVec<[BucketEntry; 2]> = SmallVec::new();
         for text in texts {
             let value = self.find_or_add(text);
             // A repeated value is in its bucket already.
-            if self.values_of[position].iter().all(|entry| entry.value != value) {
+            if new.iter().all(|entry| entry.value != value) {
                 let slots = &mut self.bucket_mut(value).slots;
-                let entry = BucketEntry { value, position: slots.len() as u32 };
+                new.push(BucketEntry { value, position: slots.len() as u32 });
                 slots.push(slot);
-                self.values_of[position].push(entry);
             }
         }
+        self.set_entries(slot, &new);
         for entry in old {
             if self.bucket(entry.value).slots.is_empty() {
                 self.buckets.remove(entry.value);
             }
+        }
+    }
+
+    fn entries(&self, slot: Slot) -> &[BucketEntry] {
+        match self.values_of.get(slot as usize) {
+            None | Some(&BucketEntry::NONE) => &[],
+            Some(&BucketEntry::SEVERAL) => &self.several[&slot],
+            Some(only) => std::slice::from_ref(only),
+        }
+    }
+
+    fn set_entries(&mut self, slot: Slot, entries: &[BucketEntry]) {
+        let entry = match entries {
+            [] => BucketEntry::NONE,
+            [only] => *only,
+            [_, _, ..] => BucketEntry::SEVERAL,
+        };
+        if self.values_of.len() <= slot as usize {
+            self.values_of.resize(slot as usize + 1, BucketEntry::NONE);
+        }
+        let old = std::mem::replace(&mut self.values_of[slot as usize], entry);
+        if entry == BucketEntry::SEVERAL {
+            self.several.insert(slot, entries.into());
+        } else if old == BucketEntry::SEVERAL {
+            self.several.remove(&slot);
         }
     }
 
@@ -78,14 +113,23 @@ impl Buckets {
             slots.shrink_to_fit();
         }
         if let Some(moved) = slots.get(position as usize).copied() {
-            let mut entries = self.values_of[moved as usize].iter_mut();
+            let entries = match &mut self.values_of[moved as usize] {
+                &mut BucketEntry::SEVERAL => &mut **self.several.get_mut(&moved).expect("INV-X3"),
+                only => std::slice::from_mut(only),
+            };
+            let mut entries = entries.iter_mut();
             entries.find(|entry| entry.value == value).expect("INV-X1").position = position;
         }
     }
 
     /// Returns true if this number of values, of slots below `end`, can be added without an allocation of the tables.
     pub(super) fn has_room(&self, end: usize, values: usize) -> bool {
-        values <= self.buckets.room() && end <= self.values_of.capacity()
+        let has_room_for_several = self.several.is_empty() || values <= self.room_for_several();
+        values <= self.buckets.room() && end <= self.values_of.capacity() && has_room_for_several
+    }
+
+    fn room_for_several(&self) -> usize {
+        self.several.capacity() - self.several.len()
     }
 
     /// Returns a copy in which this number of values, of slots below `end`, can be added without an allocation of the tables.
@@ -94,7 +138,20 @@ impl Buckets {
         let more_slots = grown(self.values_of.capacity() - slots, end.saturating_sub(slots), slots);
         let mut values_of = Vec::with_capacity(self.values_of.capacity().max(slots + more_slots));
         values_of.extend_from_slice(&self.values_of);
-        Self { values_of, buckets: self.buckets.copy_with_room(values) }
+        let mut several = self.several.clone();
+        if !several.is_empty() {
+            several.reserve(grown(self.room_for_several(), values, several.len()));
+        }
+        Self { values_of, several, buckets: self.buckets.copy_with_room(values) }
+    }
+
+    /// Returns about how many bytes the index takes.
+    pub(super) fn bytes(&self) -> usize {
+        // A text of 24 bytes, with its counts.
+        const TEXT: usize = 40;
+        let entries = self.values_of.capacity() * size_of::<BucketEntry>() + self.several.allocation_size();
+        let slots = self.values_of.len() * size_of::<Slot>();
+        entries + slots + self.buckets.bytes() + self.buckets.len() * TEXT
     }
 
     /// Removes all values of a slot.
@@ -119,8 +176,7 @@ impl Buckets {
 
     /// Returns the values of a slot.
     pub(super) fn values(&self, slot: Slot) -> impl Iterator<Item = &str> + Clone {
-        let values = self.values_of.get(slot as usize).map(SmallVec::as_slice).unwrap_or_default();
-        values.iter().map(|entry| &*self.bucket(entry.value).text)
+        self.entries(slot).iter().map(|entry| &*self.bucket(entry.value).text)
     }
 
     fn find(&self, text: &str) -> Option<ValueId> {
@@ -148,13 +204,14 @@ impl Buckets {
             assert!(!bucket.slots.is_empty(), "INV-X2");
             assert_eq!(self.find(&bucket.text), Some(id), "INV-X1");
             for (position, &slot) in (0..).zip(&bucket.slots) {
-                let mut entries = self.values_of[slot as usize].iter();
-                assert!(entries.any(|entry| (entry.value, entry.position) == (id, position)), "INV-X1");
+                assert!(self.entries(slot).contains(&BucketEntry { value: id, position }), "INV-X1");
             }
         }
-        assert!(self.values_of.iter().skip(end).all(SmallVec::is_empty), "INV-X1");
-        for (slot, entries) in (0..).zip(&self.values_of) {
+        assert!(self.values_of.iter().skip(end).all(|entry| *entry == BucketEntry::NONE), "INV-X1");
+        for slot in (0..).take(self.values_of.len()) {
+            let entries = self.entries(slot);
             assert!(entries.iter().all(|entry| self.bucket(entry.value).slots.contains(&slot)), "INV-X1");
+            assert_eq!(self.several.contains_key(&slot), entries.len() > 1, "INV-X3");
         }
         (0..).take(end).map(|slot| self.values(slot).collect()).collect()
     }

@@ -237,7 +237,8 @@ macro_rules! index_values {
 }
 
 index_values!(value => Cow::Borrowed(value), for str, String, Cow<'_, str>, Arc<str>, Box<str>);
-index_values!(value => Cow::Borrowed(value.as_str()), for Key, Uid);
+index_values!(value => Cow::Borrowed(value.as_str()), for Key);
+index_values!(value => Cow::Owned(value.to_string()), for Uid);
 index_values!(value => Cow::Owned(value.to_string()), for bool, char, std::net::IpAddr);
 index_values!(value => Cow::Owned(value.to_string()), for u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize);
 

@@ -257,6 +257,17 @@ impl Lister<Erased> {
     pub(crate) fn typed<O>(&self) -> Lister<O> {
         Lister::of(self.objects.clone())
     }
+
+    /// The objects of this number of slots, from the slot `first` on, and the slot behind them if there are more.
+    #[cfg(feature = "packing")]
+    pub(crate) fn in_slots(&self, first: usize, slots: usize) -> (Vec<Cached<Erased>>, Option<usize>) {
+        self.objects.read(|table| table.in_slots(first, slots))
+    }
+
+    /// About how many bytes the tables take, without the objects.
+    pub(crate) fn table_bytes(&self) -> usize {
+        self.objects.read(Table::bytes)
+    }
 }
 
 impl<O> fmt::Debug for Lister<O> {

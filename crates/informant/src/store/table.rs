@@ -126,6 +126,18 @@ impl Table {
         slots.filter_map(|slot| self.objects.get(slot))
     }
 
+    /// Returns the objects of this number of slots, from the slot `first` on, and the slot behind them if there are more.
+    #[cfg(feature = "packing")]
+    pub(super) fn in_slots(&self, first: usize, slots: usize) -> (Vec<Cached<Erased>>, Option<usize>) {
+        let (objects, next) = self.objects.part(first, slots);
+        (objects.cloned().collect(), next)
+    }
+
+    /// Returns about how many bytes the tables take, without the objects.
+    pub(super) fn bytes(&self) -> usize {
+        self.objects.bytes() + self.indexes.iter().map(|index| index.buckets.bytes()).sum::<usize>()
+    }
+
     /// Returns the slots in use and their objects.
     pub(super) fn occupied(&self) -> impl Iterator<Item = (Slot, &Cached<Erased>)> {
         self.objects.occupied()

@@ -5,6 +5,7 @@ use std::fmt;
 use informant::{
     FieldPath, Key, Lazy,
     error::{DecodeError, SyntaxProblem},
+    index::{self, FieldValues},
     pipeline::Scanner,
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -42,7 +43,7 @@ fn the_scanner_reads_the_identity_in_any_order_of_fields() {
     let raw = scanner.scan(json.as_bytes()).unwrap();
 
     assert_eq!(raw.identity().key, Key::namespaced("shop", "web"));
-    assert_eq!((raw.identity().uid.as_str(), raw.identity().version.as_str()), ("u1", "7"));
+    assert_eq!((&*raw.identity().uid.to_string(), raw.identity().version.as_str()), ("u1", "7"));
 }
 
 #[test]
@@ -487,7 +488,7 @@ fn the_scanner_finds_the_identity_and_labels_of_a_full_parse() {
         metadata.remove("managedFields");
         let field = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
         assert_eq!(raw.identity().key, Key::namespaced(field("namespace"), field("name")));
-        assert_eq!(raw.identity().uid.as_str(), field("uid"));
+        assert_eq!(raw.identity().uid.to_string(), field("uid"));
         assert_eq!(raw.identity().version.as_str(), field("resourceVersion"));
         let labels = serde_json::from_value::<Option<_>>(metadata.get("labels").cloned().unwrap_or_default()).unwrap();
         parsed["apiVersion"] = "v1".into();
@@ -588,9 +589,45 @@ fn cut_fields_leave_the_other_fields_unchanged() {
         let Tree::Object(expected) = expected else { unreachable!() };
         assert_eq!(raw.json(), expected_compact(&expected));
         let lazy = raw.decode::<Lazy<Pod>>().unwrap();
-        let labels = full_parse(lazy.json())["metadata"].get("labels").cloned().unwrap_or_default();
+        let labels = full_parse(&lazy.json().unwrap())["metadata"].get("labels").cloned().unwrap_or_default();
         assert_eq!(lazy.labels(), serde_json::from_value::<Option<_>>(labels).unwrap().unwrap_or_default());
     });
+}
+
+/// An index function by field path reads the note of the scan; `field_values` reads the JSON.
+#[test]
+fn noted_fields_have_the_values_that_the_json_has() {
+    let names = ["metadata", "labels", "spec", "kind", "name", "ünï", "a\"b", "managedFields", "uid", "12345678"];
+    let name = || proptest::sample::select(names.to_vec());
+    let path = prop_oneof![
+        name().prop_map(|name| vec![name]),
+        name().prop_map(|name| vec!["metadata", name]),
+        name().prop_map(|name| vec!["metadata", "labels", name]),
+        proptest::collection::vec(name(), 1..4),
+    ];
+    let paths = proptest::collection::vec(path, 1..12);
+    let with_values = std::cell::Cell::new(0);
+    random::check(3000, (pod(), any::<u64>(), paths, any::<bool>()), |(pod, seed, paths, cuts)| {
+        let json = written(&pod, &mut spaces(seed));
+        let paths: Vec<_> = paths.iter().map(|path| path.join(".")).collect();
+        let cut = paths.first().filter(|_| cuts).and_then(|path| path.parse::<FieldPath>().ok());
+        let mut scanner = scanner().cut(&cut);
+        let mut object = || scanner.scan(json.as_bytes()).unwrap().decode::<Lazy<Pod>>().unwrap();
+        let before = object();
+        let indexes: Vec<_> = paths.iter().map(|path| index::field::<Lazy<Pod>>(path).unwrap()).collect();
+        indexes.iter().for_each(|index| drop(index(&before)));
+
+        let noted = object();
+
+        for (index, path) in indexes.iter().zip(&paths) {
+            let Ok(parsed) = path.parse::<FieldPath>() else { continue };
+            let expected = noted.field_values(&parsed);
+            assert_eq!(index(&noted), expected, "{path} of {json}");
+            with_values.set(with_values.get() + usize::from(!expected.is_empty()));
+        }
+        assert_eq!(noted.json().unwrap(), before.json().unwrap(), "notes are no part of the JSON");
+    });
+    assert!(with_values.get() > 100, "{} fields had values", with_values.get());
 }
 
 /// A random change of the bytes.

@@ -43,6 +43,11 @@ impl AnyInformer {
         &self.core.0
     }
 
+    #[cfg(feature = "packing")]
+    pub(crate) fn memory(&self) -> &crate::object::ObjectMemory {
+        &self.core().memory
+    }
+
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.core().name
     }

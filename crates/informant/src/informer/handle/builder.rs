@@ -5,13 +5,15 @@ use std::{marker::PhantomData, sync::Arc, time::Duration};
 use tracing::warn;
 
 use super::{AnyInformer, SharedInformer};
+#[cfg(feature = "packing")]
+use crate::object::{MemoryBudget, Packing};
 use crate::{
     informer::{
         audit::{LONGEST_PERIOD, SHORTEST_PERIOD},
         pipeline::{Core, Unstarted},
     },
     listwatch::{ListWatchError, Quarantined, ReflectorBuilder, ReflectorSettings, ServerHealth, TransformResult},
-    object::FieldPath,
+    object::{FieldPath, ObjectMemory},
 };
 
 /// A builder for a [`SharedInformer`]; [`SharedInformer::builder`] returns it.
@@ -28,6 +30,9 @@ pub(crate) struct AnyInformerBuilder {
     pub(crate) fails_fast: bool,
     pub(crate) audit: Option<Duration>,
     pub(crate) name: Option<Arc<str>>,
+    /// What all informers of the factory may take together; `None` if there is no limit.
+    #[cfg(feature = "packing")]
+    pub(crate) memory_budget: Option<Arc<MemoryBudget>>,
 }
 
 impl<O: Send + Sync + 'static> InformerBuilder<O> {
@@ -125,15 +130,28 @@ impl<O: Send + Sync + 'static> InformerBuilder<O> {
 
 impl AnyInformerBuilder {
     pub(crate) fn new(reflector: ReflectorSettings) -> Self {
-        Self { reflector, resync: None, fails_fast: false, audit: None, name: None }
+        Self {
+            reflector,
+            resync: None,
+            fails_fast: false,
+            audit: None,
+            name: None,
+            #[cfg(feature = "packing")]
+            memory_budget: None,
+        }
     }
 
     pub(crate) fn build(self) -> AnyInformer {
-        let Self { reflector, resync, fails_fast, audit, name } = self;
+        let Self { mut reflector, resync, fails_fast, audit, name, .. } = self;
+        let memory = ObjectMemory::new(reflector.memory_of);
+        #[cfg(feature = "packing")]
+        let memory = memory.with_packing(self.memory_budget.map(Packing::new));
+        let memory = Arc::new(memory);
+        reflector.memory = Some(Arc::clone(&memory));
         let name = name.unwrap_or_else(|| reflector.source.name().into());
         let audit =
             audit.filter(|period| !period.is_zero()).map(|period| period.clamp(SHORTEST_PERIOD, LONGEST_PERIOD));
-        AnyInformer::new(Core::new(name, Unstarted { reflector, audit }, resync, fails_fast))
+        AnyInformer::new(Core::new(name, Unstarted { reflector, audit }, memory, resync, fails_fast))
     }
 }
 

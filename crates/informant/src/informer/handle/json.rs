@@ -18,8 +18,8 @@ use crate::listwatch::json::{error_line, seconds};
 impl Serialize for InformerStatus {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { name, namespace, state, is_synced, objects, version, queued, quarantined, .. } = self;
-        let Self { audits, wrong_objects, source, crash, handlers, .. } = self;
-        let mut json = serializer.serialize_struct("InformerStatus", 14)?;
+        let Self { bytes, bytes_are_estimated, audits, wrong_objects, source, crash, handlers, .. } = self;
+        let mut json = serializer.serialize_struct("InformerStatus", 16)?;
         json.serialize_field("name", &**name)?;
         json.serialize_field("namespace", &namespace.as_deref())?;
         json.serialize_field("state", state)?;
@@ -27,6 +27,8 @@ impl Serialize for InformerStatus {
         json.serialize_field("problem", &self.problem())?;
         json.serialize_field("objects", objects)?;
         json.serialize_field("version", version)?;
+        json.serialize_field("bytes", bytes)?;
+        json.serialize_field("bytes_are_estimated", bytes_are_estimated)?;
         json.serialize_field("queued", queued)?;
         json.serialize_field("quarantined", quarantined)?;
         json.serialize_field("audits", audits)?;
@@ -50,6 +52,7 @@ impl Serialize for Problem {
             Self::Silent { .. } => "silent",
             Self::NotDerived { .. } => "not_derived",
             Self::MapStopped { .. } => "map_stopped",
+            Self::MemoryExceeded { .. } => "memory_exceeded",
             Self::Syncing { .. } => "syncing",
         };
         let mut json = serializer.serialize_map(None)?;
@@ -76,6 +79,11 @@ impl Serialize for Problem {
                 json.serialize_entry("objects", objects)?;
                 json.serialize_entry("key", key)?;
                 json.serialize_entry("panic", &**panic)?;
+            }
+            Self::MemoryExceeded { informer: _, bytes, used, budget } => {
+                json.serialize_entry("bytes", bytes)?;
+                json.serialize_entry("used", used)?;
+                json.serialize_entry("budget", budget)?;
             }
             Self::Syncing { informer: _, objects } => json.serialize_entry("objects", objects)?,
         }

@@ -29,7 +29,7 @@ use crate::{
 ///   `source.confirmed_age_seconds`, `source.unanswered_since` becomes `source.unanswered_seconds`, and `source.failing_since` becomes
 ///   `source.failing_seconds`.
 /// - `problem` holds the [problem](Self::problem), and is `null` if there is none. A problem is an object with a `type`
-///   (`not_started`, `stopped`, `gone`, `pending`, `failing`, `silent`, `syncing`), the name of its `informer`, the fields of its variant
+///   (`not_started`, `stopped`, `gone`, `pending`, `failing`, `silent`, `memory_exceeded`, `syncing`), the name of its `informer`, the fields of its variant
 ///   (those of a derived map, `not_derived` and `map_stopped`, have the name of the `map` instead; `failing` has `failing_seconds`, and the status code of the response as `code`), and its text as `message`.
 /// - `source.activity` is an object with a `type` (`idle`, `listing`, `streaming`, `checking_history`, `opening`, `watching`,
 ///   `backing_off`, `stopped`) and the fields of its variant; the end of a backoff becomes `retry_in_seconds`.
@@ -71,6 +71,10 @@ pub struct InformerStatus {
     pub objects: usize,
     /// The reached version: all changes up to it have been applied to the cache. `None` before the first list.
     pub version: Option<ResourceVersion>,
+    /// The bytes that the objects and the tables of the cache take, wherever handles of the objects are. Objects that a source delivers decoded are not counted.
+    pub bytes: usize,
+    /// Whether `bytes` is an estimate: only the size of [lazy](crate::Lazy) objects is known.
+    pub bytes_are_estimated: bool,
     /// The number of objects whose changes wait to be applied to the cache.
     pub queued: usize,
     /// The number of objects in [quarantine](super::SharedInformer::quarantined): they exist on the server but cannot be decoded or
@@ -156,6 +160,18 @@ pub enum Problem {
         /// Which map.
         map: Arc<str>,
     },
+    /// The informers of a factory take more memory than its [budget](crate::factory::FactoryBuilder::memory_budget), and all objects that can be packed
+    /// are packed.
+    MemoryExceeded {
+        /// The informer that takes the most.
+        informer: Arc<str>,
+        /// What it takes, in bytes.
+        bytes: usize,
+        /// What all informers take together, in bytes.
+        used: usize,
+        /// The budget, in bytes.
+        budget: usize,
+    },
     /// The first list is in progress.
     Syncing {
         /// Which informer.
@@ -219,6 +235,7 @@ impl Problem {
             | Self::Failing { informer, .. }
             | Self::NotDerived { map: informer, .. }
             | Self::MapStopped { map: informer }
+            | Self::MemoryExceeded { informer, .. }
             | Self::Syncing { informer, .. } => informer,
         }
     }
@@ -266,6 +283,17 @@ impl fmt::Display for Problem {
                 )
             }
             Self::MapStopped { map } => write!(f, "derived map {map} has stopped"),
+            Self::MemoryExceeded { bytes, used, budget, .. } => {
+                let megabytes = |bytes: &usize| bytes.div_ceil(1_000_000);
+                write!(
+                    f,
+                    "informer {informer} takes {} MB of memory, and all informers {} MB, but {} MB are allowed; select fewer objects, `cut` large \
+                     fields, or raise the budget",
+                    megabytes(bytes),
+                    megabytes(used),
+                    megabytes(budget)
+                )
+            }
             Self::Syncing { objects, .. } => write!(f, "informer {informer} is syncing: {objects} objects so far"),
         }
     }
@@ -283,6 +311,8 @@ impl AnyInformer {
             is_synced: core.is_synced(),
             objects: core.lister.len(),
             version: core.version(),
+            bytes: core.memory.bytes(),
+            bytes_are_estimated: core.memory.is_estimate(),
             queued: core.started.get().map_or(0, |started| started.queue.len()),
             quarantined: core.started.get().map_or(0, |started| started.reflector.quarantine.len()),
             audits: core.audits.load(Ordering::Relaxed),

@@ -30,7 +30,7 @@ pub(super) async fn run(reflector: Reflector, mut applier: BatchApplier) {
 async fn apply_batches(applier: &mut BatchApplier) -> Result<Infallible, Closed> {
     let mut lateness_checked = Instant::now();
     loop {
-        let taken = match applier.next_tick() {
+        let taken = match applier.next_wake() {
             Some(at) => timeout_at(at, applier.queue.drain()).await.ok(),
             None => Some(applier.queue.drain().await),
         };
@@ -44,6 +44,10 @@ async fn apply_batches(applier: &mut BatchApplier) -> Result<Infallible, Closed>
         if now - lateness_checked >= LATENESS_CHECKS {
             lateness_checked = now;
             applier.core.listeners().iter().for_each(|listener| listener.warn_if_late(now));
+        }
+        #[cfg(feature = "packing")]
+        if applier.pack_some(now) {
+            tokio::task::yield_now().await;
         }
         consume_budget().await;
     }

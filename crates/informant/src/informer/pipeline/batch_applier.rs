@@ -12,6 +12,8 @@ use std::{
 use tokio::time::Instant;
 use tracing::{debug, error, info};
 
+#[cfg(feature = "packing")]
+use super::sweep::Sweep;
 use super::{
     apply::apply,
     core::{ApplyState, Core},
@@ -26,6 +28,8 @@ pub(super) struct BatchApplier {
     pub(super) core: Arc<Core>,
     pub(super) queue: DeltaFifo<Erased>,
     pub(super) ticks: Option<Ticks>,
+    #[cfg(feature = "packing")]
+    pub(super) sweep: Sweep,
 }
 
 /// The times at which the informer checks which listeners are due for a resync.
@@ -85,9 +89,10 @@ impl BatchApplier {
             core.history_changes.fetch_add(1, Ordering::AcqRel);
         }
         core.cache_changed.notify_waiters();
+        core.memory.set_tables(core.lister.table_bytes());
         if let Ok(Some((outcome, waiting, processed, distributed))) = done {
             core.metrics.record_batch(begun.elapsed(), outcome.tally, outcome.index_panics);
-            core.metrics.record_levels(waiting, outcome.objects, version.as_ref());
+            core.metrics.record_levels(waiting, outcome.objects, core.memory.bytes(), version.as_ref());
             drop((outcome, processed, distributed));
         }
         if let Some(batch) = batch {
@@ -98,9 +103,22 @@ impl BatchApplier {
         core.metrics.record_confirmed(core.confirmed_age());
     }
 
-    /// Returns the time of the next check for due resyncs, if any listener resyncs.
-    pub(super) fn next_tick(&self) -> Option<Instant> {
-        self.ticks.as_ref().map(|ticks| ticks.next)
+    /// Returns when the applier has something to do without a batch.
+    pub(super) fn next_wake(&self) -> Option<Instant> {
+        let resync = self.ticks.as_ref().map(|ticks| ticks.next);
+        #[cfg(feature = "packing")]
+        let resync = resync.into_iter().chain(self.sweep.next_turn(&self.core)).min();
+        resync
+    }
+
+    /// Packs a few objects of the cache if memory is short. Returns whether it did.
+    #[cfg(feature = "packing")]
+    pub(super) fn pack_some(&mut self, now: Instant) -> bool {
+        let is_due = self.sweep.next_turn(&self.core).is_some_and(|at| at <= now);
+        if is_due {
+            self.sweep.take_turn(&self.core, now);
+        }
+        is_due
     }
 
     /// Replays the cache to the listeners that are due for a resync.

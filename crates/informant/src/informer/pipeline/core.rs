@@ -20,7 +20,7 @@ use crate::{
     ResourceVersion,
     listwatch::{Activity, KubeSelection, ListWatchError, ReflectorHandle, ReflectorStatus},
     metrics::InformerMetrics,
-    object::Erased,
+    object::{Erased, ObjectMemory},
     queue::DeltaFifo,
     store::{Lister, WRITES_INSIDE_INDEX_FUNCTION, Writer},
     subscribers::{CloseReason, Listener, SharedProcessor, WorkOwner, Workers, run_as_work_of},
@@ -36,6 +36,8 @@ pub(crate) struct Core {
     /// The objects that the source requests from an API server; `None` for a custom source.
     pub(crate) selection: Option<KubeSelection>,
     pub(crate) lister: Lister<Erased>,
+    /// Counts the bytes of the objects and of the cache's tables.
+    pub(crate) memory: Arc<ObjectMemory>,
     /// Held while a batch is applied to the cache and its events are distributed, and while a listener is added: so each listener
     /// receives every change exactly once.
     ///
@@ -86,7 +88,13 @@ pub(crate) struct Started {
 pub(crate) struct InsideApplyLock;
 
 impl Core {
-    pub(crate) fn new(name: Arc<str>, settings: Unstarted, resync: Option<Duration>, fails_fast: bool) -> Self {
+    pub(crate) fn new(
+        name: Arc<str>,
+        settings: Unstarted,
+        memory: Arc<ObjectMemory>,
+        resync: Option<Duration>,
+        fails_fast: bool,
+    ) -> Self {
         let writer = Writer::new(Arc::clone(&name));
         let processor = SharedProcessor::new(resync);
         writer.lister::<Erased>().set_synced(false);
@@ -97,6 +105,7 @@ impl Core {
             namespace: settings.reflector.source.namespace(),
             selection: settings.reflector.selection.clone(),
             lister: writer.lister(),
+            memory,
             id: processor.id(),
             listeners: Mutex::default(),
             check_period: Mutex::new(processor.check_period()),

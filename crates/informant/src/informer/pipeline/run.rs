@@ -13,6 +13,8 @@ use futures_util::{
 use tokio::{runtime::Handle, sync::mpsc};
 use tracing::{Instrument, error, info};
 
+#[cfg(feature = "packing")]
+use super::sweep::Sweep;
 use super::{
     apply_loop,
     batch_applier::{BatchApplier, Ticks},
@@ -68,7 +70,13 @@ impl Unstarted {
             works.for_each(|work| core.workers.run(work));
         });
         let ticks = core.check_period().and_then(Ticks::every);
-        let applier = BatchApplier { core: Arc::clone(core), queue, ticks };
+        let applier = BatchApplier {
+            core: Arc::clone(core),
+            queue,
+            ticks,
+            #[cfg(feature = "packing")]
+            sweep: Sweep::new(reflector.packing_reporter()),
+        };
         // The level of errors: a filter for warnings must not hide the name of the informer.
         let span = tracing::error_span!("informer", informer = &*core.name);
         Box::pin(run(reflector, applier, auditor, guard).instrument(span))

@@ -38,7 +38,10 @@ use super::{
     health::{Storage, StreamingSupport},
     rules::state::StateMachine,
 };
-use crate::Object;
+use crate::{
+    Object,
+    object::{HeldMemory, memory_of},
+};
 
 pub(crate) use self::settings::ReflectorSettings;
 pub use self::{
@@ -82,12 +85,17 @@ impl Reflector {
     /// A [`KubeSource`](super::KubeSource) fits every object type `O`, which is inferred from the destination or given explicitly:
     /// `Reflector::builder::<Pod>(source)`.
     pub fn builder<O: Object>(source: impl ListWatch<O>) -> ReflectorBuilder<O> {
-        ReflectorBuilder::from_any(ReflectorSettings::new(source.erase(), decode_as::<O>, O::types()))
+        ReflectorBuilder::from_any(ReflectorSettings::new(source.erase(), decode_as::<O>, memory_of::<O>, O::types()))
     }
 
     /// Returns a builder for a reflector of a source of [decoded objects](super::Item::new), which can be of any type.
     pub fn of_decoded_objects<O: Send + Sync + 'static>(source: impl ListWatch<O>) -> ReflectorBuilder<O> {
-        ReflectorBuilder::from_any(ReflectorSettings::new(source.erase(), decode_nothing, None))
+        ReflectorBuilder::from_any(ReflectorSettings::new(
+            source.erase(),
+            decode_nothing,
+            |_, _| HeldMemory::Estimate(0),
+            None,
+        ))
     }
 
     /// Returns a handle to the status and the quarantine, for use while the reflector runs.
@@ -105,6 +113,13 @@ impl Reflector {
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
         let span = tracing::error_span!("reflector", informer = &*self.shared.reporter.informer);
         select(pin!(stop), pin!(self.run_in_span().instrument(span))).await;
+    }
+
+    /// Returns a function that reports an error of packing in the same way as those of requests.
+    #[cfg(feature = "packing")]
+    pub(crate) fn packing_reporter(&self) -> impl Fn(super::SourceError) + Send + Sync + use<> {
+        let reporter = Arc::clone(&self.shared.reporter);
+        move |error| reporter.report_packing(error)
     }
 
     /// Runs in a span of the caller that names the informer, until the future is dropped.

@@ -188,6 +188,18 @@ impl Reporter {
         self.log_or_call_back(failure);
     }
 
+    /// Reports that packing is not enough.
+    #[cfg(feature = "packing")]
+    pub(super) fn report_packing(&self, source: SourceError) {
+        let resource = Arc::clone(&self.informer);
+        self.log_or_call_back(&ListWatchError {
+            operation: Operation::Pack,
+            resource,
+            source,
+            server_may_be_starting: false,
+        });
+    }
+
     /// Passes a failure to the callback or, without one, to the log.
     fn log_or_call_back(&self, failure: &ListWatchError) {
         if let Some(callback) = &self.on_error {

@@ -22,7 +22,7 @@ use crate::{
         frames::DEFAULT_LIMIT,
         rules::{resume::Resume, state::StateMachine},
     },
-    object::{Erased, FieldPath, Scanner},
+    object::{Erased, FieldPath, MemoryOf, ObjectMemory, Scanner},
 };
 
 /// Settings of a reflector whose object type is erased.
@@ -31,6 +31,9 @@ pub(crate) struct ReflectorSettings {
     /// The objects that the source requests from an API server; `None` for a custom source.
     pub(crate) selection: Option<KubeSelection>,
     pub(super) decode: Decode,
+    pub(crate) memory_of: MemoryOf,
+    /// Counts the bytes of the objects; `None` if they are not counted.
+    pub(crate) memory: Option<Arc<ObjectMemory>>,
     /// The apiVersion and kind of the object type; `None` for any.
     pub(super) types: Option<TypeMeta>,
     pub(crate) transform: Option<Transform>,
@@ -52,11 +55,13 @@ pub(crate) struct ReflectorSettings {
 }
 
 impl ReflectorSettings {
-    pub(super) fn new(source: AnySource, decode: Decode, types: Option<TypeMeta>) -> Self {
+    pub(super) fn new(source: AnySource, decode: Decode, memory_of: MemoryOf, types: Option<TypeMeta>) -> Self {
         Self {
             source: source.source,
             selection: source.selection,
             decode,
+            memory_of,
+            memory: None,
             types,
             transform: None,
             keeps_managed_fields: false,
@@ -95,7 +100,10 @@ impl ReflectorSettings {
     /// Creates the reflector.
     pub(crate) fn build(self, destination: Box<dyn Destination<Erased>>) -> Reflector {
         let (source, declared) = (Arc::clone(&self.source), self.source.types());
-        let (scanner, history_scanner) = (self.scanner(&declared), self.scanner(&declared));
+        let (mut scanner, history_scanner) = (self.scanner(&declared), self.scanner(&declared));
+        if let Some(memory) = self.memory {
+            scanner = scanner.counted_in(memory);
+        }
         // The scanner checks the kind that the source declares; an object type may differ from it on purpose.
         let types = self.types.filter(|_| declared == TypeMeta::default());
         let (limit, cluster) = (self.size_limit, source.cluster());

@@ -141,7 +141,7 @@ impl ListWatchError {
             code if code == Some(401) || self.is_credentials_error() => Some("are the client's credentials valid?"),
             Some(403) => Some(match self.operation {
                 Operation::List | Operation::CheckHistory => "grant the client's user `list` and `watch` on it",
-                Operation::StreamList | Operation::OpenWatch | Operation::Watch => {
+                Operation::StreamList | Operation::OpenWatch | Operation::Watch | Operation::Pack => {
                     "grant the client's user `watch` on it"
                 }
             }),
@@ -199,6 +199,7 @@ impl SourceError {
             | Self::Ended
             | Self::EndedEarly
             | Self::CacheDiffers { .. }
+            | Self::MemoryExceeded { .. }
             | Self::Other { .. } => ErrorClass::Other,
         }
     }

@@ -51,7 +51,7 @@ async fn a_dynamic_kind_is_available_in_every_object_type() {
     assert_eq!(lazy.lister().require(&key).unwrap().get().unwrap().data["spec"]["size"], 3);
     assert_eq!(projected.lister().require(&key).unwrap().spec.size, 3);
     assert_eq!(metadata.lister().require(&key).unwrap().metadata.name.as_deref(), Some("w"));
-    assert!(!lazy_metadata.lister().require(&key).unwrap().json().contains("spec"));
+    assert!(!lazy_metadata.lister().require(&key).unwrap().json().unwrap().contains("spec"));
     let for_metadata = |accept: &str| accept.contains("PartialObjectMetadata");
     assert_eq!(server.requests().iter().filter(|request| for_metadata(&request.accept)).count(), 2);
     stop_factory(&factory, &leaks).await;

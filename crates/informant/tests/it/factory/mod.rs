@@ -5,6 +5,7 @@ mod dynamic;
 mod failures;
 mod history;
 mod lifecycle;
+mod memory;
 mod object_types;
 mod outages;
 mod recovery;

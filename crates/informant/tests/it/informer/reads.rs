@@ -96,7 +96,7 @@ async fn wait_until_gone_returns_when_that_incarnation_is_not_in_the_cache_any_m
         "informer things has not seen the deletion of a within 500ms; its cache is at version 10"
     );
     informer.wait_until_gone(&identity("a", "1", "u1"), LONG).await.unwrap();
-    assert_eq!(informer.lister().list()[0].uid(), &"u2".into(), "the next incarnation is cached");
+    assert_eq!(*informer.lister().list()[0].uid(), "u2", "the next incarnation is cached");
     assert!(informer.wait_until_gone(&identity("a", "16", "u2"), SECOND).await.is_err());
     leaks.stop(&informer).await;
 }

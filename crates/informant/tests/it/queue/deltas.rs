@@ -256,7 +256,7 @@ fn an_observed_delete_precedes_the_next_incarnation_and_a_missed_one_shows_in_th
             false => (["Missed p3@3", "Replaced x@8", "Replaced p2@2", "Replaced p4@6"], 1),
         };
         assert_eq!(show_object_changes(batch.items()), expected);
-        assert_eq!(batch.items()[x].deltas().newest().object().uid().as_str(), "u2");
+        assert_eq!(batch.items()[x].deltas().newest().object().uid(), &Uid::new("u2"));
         batch.acknowledge();
     }
 }

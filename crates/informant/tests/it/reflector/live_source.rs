@@ -197,7 +197,7 @@ async fn a_live_source_keeps_given_uids_and_versions() {
     handle.added(json!({"metadata": {"namespace": "shop", "name": "a", "uid": "u1", "resourceVersion": "15"}}));
     let (informer, mut events) = start_informer(&source);
     assert_eq!([next_line(&mut events).await, next_line(&mut events).await], ["+a@15", "synced"]);
-    assert_eq!(informer.lister().list()[0].uid().as_str(), "u1");
+    assert_eq!(*informer.lister().list()[0].uid(), "u1");
 
     // This final state has a version, which is kept.
     handle.deleted(json!({"metadata": {"namespace": "shop", "name": "a", "uid": "u1", "resourceVersion": "20"}}));

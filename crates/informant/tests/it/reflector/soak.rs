@@ -10,7 +10,7 @@ use std::{
 };
 
 use informant::{
-    Lazy, Lister, Object,
+    Lazy, Lister, OfKind,
     factory::Activity,
     pipeline::{Backoff, Delta, DeltaFifo, Destination, Indexer, KnownObjects, Reflector, ReflectorHandle, WriteBatch},
 };
@@ -22,7 +22,7 @@ use super::kube_source::config_maps;
 use crate::support::reflector::{config_map, server_at_10, sleep_seconds};
 
 /// Reads the text of a config map, whatever its object type.
-pub(crate) trait Texted: Object {
+pub(crate) trait Texted: OfKind {
     /// A field that is checked while the object is decoded; a wrong type in it quarantines the object.
     const CHECKED: &str;
 

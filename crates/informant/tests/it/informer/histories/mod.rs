@@ -21,7 +21,7 @@ use self::{
     derived::DerivedMaps,
     follower::Follower,
     troubles::Trouble,
-    world::{World, cache, converges},
+    world::{Setting, World, cache, converges},
 };
 use crate::{
     reflector::soak::{Texted, contents, seed, times},
@@ -47,9 +47,9 @@ struct Figures {
 }
 
 /// Runs one informer; returns descriptions of all errors.
-async fn run_once<O: Texted>(streams: bool, random: &mut fastrand::Rng, figures: &mut Figures) -> Vec<String> {
+async fn run_once<O: Texted>(setting: Setting, random: &mut fastrand::Rng, figures: &mut Figures) -> Vec<String> {
     let leaks = Leaks::watch();
-    let mut world = World::<O>::new(streams, random);
+    let mut world = World::<O>::new(setting, random);
     let informer = world.informer.clone();
     let mut followers: Vec<_> = (0..random.usize(0..3)).map(|_| Follower::join(&world, random)).collect();
     let mut histories = Vec::new();
@@ -135,7 +135,7 @@ async fn run_once<O: Texted>(streams: bool, random: &mut fastrand::Rng, figures:
     wrong
 }
 
-async fn run_many<O: Texted>(runs: usize) {
+async fn run_many<O: Texted>(runs: usize, packs: bool) {
     let seed = seed();
     let mut figures = Figures::default();
     for number in 0..runs * times() {
@@ -143,9 +143,9 @@ async fn run_many<O: Texted>(runs: usize) {
         let seed = seed.wrapping_add(number as u64);
         fastrand::seed(seed);
         let mut random = fastrand::Rng::with_seed(seed);
-        let streams = random.bool();
-        let wrong = run_once::<O>(streams, &mut random, &mut figures).await;
-        assert!(wrong.is_empty(), "streams: {streams}: {wrong:#?}\nrepeat with INFORMANT_SEED={seed}");
+        let setting = Setting { streams: random.bool(), packs };
+        let wrong = run_once::<O>(setting, &mut random, &mut figures).await;
+        assert!(wrong.is_empty(), "{setting:?}: {wrong:#?}\nrepeat with INFORMANT_SEED={seed}");
     }
     eprintln!("{figures:?}");
     assert!(
@@ -164,11 +164,17 @@ async fn run_many<O: Texted>(runs: usize) {
 /// P1, P2, P3, P4, P5, P7, P8, P9
 #[tokio::test(start_paused = true)]
 async fn the_events_of_each_handler_add_up_to_the_cache_under_random_faults() {
-    run_many::<ConfigMap>(1000).await;
+    run_many::<ConfigMap>(1000, false).await;
 }
 
 /// P1, P2, P3, P4, P5, P7, P8, P9
 #[tokio::test(start_paused = true)]
 async fn the_events_of_each_handler_add_up_to_the_cache_of_lazy_objects_under_random_faults() {
-    run_many::<Lazy<ConfigMap>>(1000).await;
+    run_many::<Lazy<ConfigMap>>(1000, false).await;
+}
+
+/// P1, P2, P3, P4, P5, P7, P8, P9
+#[tokio::test(start_paused = true)]
+async fn the_events_of_each_handler_add_up_to_the_cache_of_packed_objects_under_random_faults() {
+    run_many::<Lazy<ConfigMap>>(500, true).await;
 }

@@ -7,10 +7,7 @@ use std::{
     time::Duration,
 };
 
-use informant::{
-    Key, ResourceVersion, SharedInformer,
-    pipeline::{Backoff, KubeSource},
-};
+use informant::{InformerBuilder, Key, ResourceVersion, SharedInformer, SharedInformerFactory, pipeline::Backoff};
 use informant_apiserver::{ApiServer, Backup};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::{task::JoinHandle, time::Instant};
@@ -42,28 +39,37 @@ pub(super) struct World<O: Texted> {
     pub(super) is_quiet: bool,
 }
 
+/// What differs between the runs of one object type.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    /// Whether the informer requests streamed lists.
+    pub(super) streams: bool,
+    /// Whether objects are packed.
+    pub(super) packs: bool,
+}
+
 impl<O: Texted> World<O> {
     /// Creates a server with some objects, and an informer that is not started.
-    pub(super) fn new(streams: bool, random: &mut fastrand::Rng) -> Self {
+    pub(super) fn new(setting: Setting, random: &mut fastrand::Rng) -> Self {
         let server = server_at_10();
         let states = States::default();
         change(&server, &states, random);
         let proxy = Proxy::new(server.clone());
-        let source = KubeSource::of_kind::<ConfigMap>(proxy.client());
-        let backoff = Backoff::default().seed(random.u64(..));
-        let mut builder = SharedInformer::<O>::builder(source).name("things").on_error(|_| {}).on_quarantine(|_| {});
-        builder = builder.reflector(|reflector| {
-            let reflector = reflector.backoff(backoff);
-            if streams { reflector } else { reflector.without_streaming() }
-        });
-        if random.bool() {
-            builder = builder.resync_every(Duration::from_secs(random.u64(5..300)));
-        }
+        let (seed, resync) = (random.u64(..), random.bool().then(|| Duration::from_secs(random.u64(5..300))));
+        let configure = move |builder: InformerBuilder<O>| {
+            let builder = builder.name("things").on_error(|_| {}).on_quarantine(|_| {}).reflector(|reflector| {
+                let reflector = reflector.backoff(Backoff::default().seed(seed));
+                if setting.streams { reflector } else { reflector.without_streaming() }
+            });
+            builder.resync_every(resync.unwrap_or_default())
+        };
+        let factory = SharedInformerFactory::builder(proxy.client());
+        let factory = if setting.packs { factory.memory_budget(0) } else { factory };
         Self {
             backup: server.backup(),
             server,
             proxy,
-            informer: builder.build(),
+            informer: factory.configure::<O>(configure).build().informer::<O>(),
             states,
             waits: Vec::new(),
             started: Instant::now(),

@@ -1,0 +1,109 @@
+//! [`Packing`]: whether the objects of an informer are packed, and against which base.
+//!
+//! - **In:** what the objects of all informers take; the JSON of objects.
+//! - **Out:** packed JSON, and the error if packing is not enough.
+//! - **Knows nothing of:** the cache.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+};
+
+use parking_lot::Mutex;
+
+use super::{Base, Packed, bases::Bases};
+use crate::{Key, error::SourceError, object::ObjectMemory};
+
+/// The limit of what the informers of a factory take, and what they take.
+pub(crate) struct MemoryBudget {
+    /// 0 means that everything is packed.
+    limit: usize,
+    used: AtomicUsize,
+    /// Whether an informer has reported that packing is not enough.
+    is_reported: AtomicBool,
+}
+
+/// How the objects of one informer are packed.
+pub(crate) struct Packing {
+    budget: Arc<MemoryBudget>,
+    bases: Mutex<Bases>,
+    /// The bytes of the bases.
+    of_bases: AtomicUsize,
+    /// Whether all objects of the cache that can be packed are packed.
+    is_swept: AtomicBool,
+}
+
+/// An object is packed well if it takes at most this part of its JSON. Otherwise it becomes a base itself.
+const GOOD: usize = 6;
+
+impl MemoryBudget {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, used: AtomicUsize::new(0), is_reported: AtomicBool::new(false) }
+    }
+}
+
+impl Packing {
+    pub(crate) fn new(budget: Arc<MemoryBudget>) -> Self {
+        Self { budget, bases: Mutex::default(), of_bases: AtomicUsize::new(0), is_swept: AtomicBool::new(false) }
+    }
+
+    /// Adds a number of bytes, which is negative (it wraps) if less is used.
+    pub(in crate::object) fn add_used(&self, bytes: usize) {
+        self.budget.used.fetch_add(bytes, Relaxed);
+    }
+
+    /// Whether objects are packed as they arrive.
+    pub(in crate::object) fn packs_arrivals(&self) -> bool {
+        self.budget.limit == 0 || self.is_over_budget()
+    }
+
+    /// Whether objects that are cached already must be packed. If the limit is 0, all of them were packed when they arrived.
+    pub(crate) fn is_over_budget(&self) -> bool {
+        self.budget.limit > 0 && self.budget.used.load(Relaxed) > self.budget.limit
+    }
+
+    /// Packs the JSON of an object, or makes it a base; `None` if it stays plain. The JSON is the beginning of `text`. `memory` is that of the informer.
+    pub(in crate::object) fn pack(
+        &self,
+        memory: &Arc<ObjectMemory>,
+        key: &Key,
+        text: &Arc<str>,
+        length: usize,
+    ) -> Option<Packed> {
+        let base = self.bases.lock().find(key);
+        let packed = base.and_then(|base| Packed::new(text, length, base));
+        let is_good = packed.as_ref().is_some_and(|packed| packed.bytes() * GOOD <= length);
+        if !is_good && self.has_room_for_base(memory, length) {
+            let base = Base::new(text, memory);
+            self.bases.lock().insert(key, &base);
+            return Some(Packed::base(base));
+        }
+        packed.filter(|packed| packed.bytes() < length)
+    }
+
+    /// Whether the bases may take this much more: a quarter of what all objects take, and the size of a thousand pods in any case.
+    fn has_room_for_base(&self, memory: &ObjectMemory, bytes: usize) -> bool {
+        const ALWAYS: usize = 4 << 20;
+        self.of_bases.load(Relaxed) + bytes <= ALWAYS.max(memory.of_objects() / 4)
+    }
+
+    /// Counts a base that is made (0 bytes before) or dropped (0 bytes now).
+    pub(super) fn change_bases(&self, before: usize, now: usize) {
+        self.of_bases.fetch_add(now.wrapping_sub(before), Relaxed);
+    }
+
+    /// Notes whether all objects of the cache that can be packed are packed. If that is not enough, returns the error to report, to one informer of the
+    /// factory.
+    pub(crate) fn set_swept(&self, is_swept: bool) -> Option<SourceError> {
+        self.is_swept.store(is_swept, Relaxed);
+        let (used, budget) = self.exceeded()?;
+        let is_new = !self.budget.is_reported.swap(true, Relaxed);
+        is_new.then_some(SourceError::MemoryExceeded { used, budget })
+    }
+
+    /// What is used, and the limit, if more is used although all objects of the cache that can be packed are packed.
+    pub(crate) fn exceeded(&self) -> Option<(usize, usize)> {
+        let is_exceeded = self.is_over_budget() && self.is_swept.load(Relaxed);
+        is_exceeded.then(|| (self.budget.used.load(Relaxed), self.budget.limit))
+    }
+}
