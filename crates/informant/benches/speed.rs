@@ -210,12 +210,20 @@ fn decoding(table: Table) {
     });
     let pod = Scanner::of_kind::<Pod>().scan(POD).unwrap().decode::<Lazy<Pod>>().unwrap();
     row("read the labels of a Lazy<Pod>", None, &mut |_| drop(black_box(pod.object().labels())));
-    let by_app = index::label("app");
-    row("index a Lazy<Pod> by a label", None, &mut |_| drop(black_box(by_app(black_box(&pod)))));
-    let by_node = index::field("spec.nodeName").unwrap();
-    row("index a Lazy<Pod> by spec.nodeName", None, &mut |_| drop(black_box(by_node(black_box(&pod)))));
-    let by_phase = index::field("status.phase").unwrap();
-    row("index a Lazy<Pod> by status.phase", None, &mut |_| drop(black_box(by_phase(black_box(&pod)))));
+    for (name, index) in [
+        ("a label", Box::new(|pod: &_| drop(index::label("app")(pod))) as Box<dyn Fn(&Cached<Lazy<Pod>>)>),
+        ("spec.nodeName", Box::new(|pod| drop(index::field("spec.nodeName").unwrap()(pod)))),
+        ("status.phase", Box::new(|pod| drop(index::field("status.phase").unwrap()(pod)))),
+    ] {
+        row(&format!("index a Lazy<Pod> by {name}, first call"), None, &mut |_| index(black_box(&pod)));
+        let mut scanner = Scanner::of_kind::<Pod>();
+        let mut decode = || scanner.scan(POD).unwrap().decode::<Lazy<Pod>>().unwrap();
+        // From now on, the scan notes the value.
+        index(&decode());
+        let noted = decode();
+        row(&format!("index a Lazy<Pod> by {name}"), None, &mut |_| index(black_box(&noted)));
+        row(&format!("decode a pod into Lazy<Pod>, indexed by {name}"), Some(0.2), &mut |_| drop(black_box(decode())));
+    }
 }
 
 /// Splits a body of many pods into objects without decoding them; serde_json skips over the same bytes.

@@ -2,8 +2,8 @@
 
 use std::{cmp::Ordering, fmt};
 
-use serde::{Deserialize, Serialize};
-use smol_str::SmolStr;
+use serde::{Deserialize, Serialize, Serializer};
+use triomphe::Arc;
 
 /// A resource version: opaque text, except that decimal numbers can be compared.
 ///
@@ -19,14 +19,33 @@ use smol_str::SmolStr;
 /// assert_eq!(old.compare(&new), Some(Ordering::Less));
 /// assert_eq!(old.compare(&ResourceVersion::new("v7")), None);
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ResourceVersion(SmolStr);
+#[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
+#[serde(from = "String")]
+pub struct ResourceVersion(Text);
+
+/// A text in sixteen bytes: versions are rarely longer than ten digits.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Text {
+    /// The bytes behind the text are zero.
+    Short {
+        length: u8,
+        bytes: [u8; SHORT],
+    },
+    Long(Arc<String>),
+}
+
+const SHORT: usize = 14;
 
 impl ResourceVersion {
     /// Makes a version from the text that the server sent. An empty text means that there is no version.
     pub fn new(text: impl AsRef<str>) -> Self {
-        Self(SmolStr::new(text))
+        let text = text.as_ref();
+        if text.len() > SHORT {
+            return Self(Text::Long(Arc::new(text.to_owned())));
+        }
+        let mut bytes = [0; SHORT];
+        bytes[..text.len()].copy_from_slice(text.as_bytes());
+        Self(Text::Short { length: text.len() as u8, bytes })
     }
 
     /// The `metadata.resourceVersion` of an object that a server returned; empty if it has none.
@@ -45,12 +64,18 @@ impl ResourceVersion {
 
     /// The text that the server sent.
     pub fn as_str(&self) -> &str {
-        &self.0
+        match &self.0 {
+            Text::Short { length, bytes } => {
+                // The bytes were copied from a text.
+                std::str::from_utf8(&bytes[..usize::from(*length)]).unwrap_or_default()
+            }
+            Text::Long(text) => text,
+        }
     }
 
     /// Whether there is no version.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.as_str().is_empty()
     }
 
     /// Compares two versions: the greater one is newer. `None` if one of them is not a decimal number without leading zeros; numbers may
@@ -58,7 +83,8 @@ impl ResourceVersion {
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         let are_numbers = self.is_decimal() && other.is_decimal();
         // Without leading zeros the longer number is the larger one.
-        are_numbers.then(|| (self.0.len(), self.as_str()).cmp(&(other.0.len(), other.as_str())))
+        let (one, other) = (self.as_str(), other.as_str());
+        are_numbers.then(|| (one.len(), one).cmp(&(other.len(), other)))
     }
 
     /// The number before this one; `None` for zero and for a version that is not a decimal number.
@@ -77,11 +103,24 @@ impl ResourceVersion {
     }
 
     fn is_decimal(&self) -> bool {
-        match self.0.as_bytes() {
+        match self.as_str().as_bytes() {
             [] => false,
             [b'0', _, ..] => false,
             digits => digits.iter().all(u8::is_ascii_digit),
         }
+    }
+}
+
+impl Default for ResourceVersion {
+    fn default() -> Self {
+        Self::new("")
+    }
+}
+
+/// Writes the version as text.
+impl Serialize for ResourceVersion {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }
 
@@ -106,7 +145,7 @@ impl From<&str> for ResourceVersion {
 
 impl fmt::Display for ResourceVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+        f.pad(self.as_str())
     }
 }
 
@@ -122,6 +161,20 @@ mod tests {
 
     fn compare(left: &str, right: &str) -> Option<Ordering> {
         ResourceVersion::new(left).compare(&ResourceVersion::new(right))
+    }
+
+    #[test]
+    fn a_version_takes_sixteen_bytes_and_keeps_a_text_of_any_length() {
+        assert_eq!(size_of::<ResourceVersion>(), 16);
+        for length in [0, 1, SHORT, SHORT + 1, 100] {
+            let text = "7".repeat(length);
+            let version = ResourceVersion::new(&text);
+            assert_eq!((version.as_str(), &version), (&*text, &ResourceVersion::new(&text)));
+            assert_eq!(
+                serde_json::from_str::<ResourceVersion>(&serde_json::to_string(&version).unwrap()).unwrap(),
+                version
+            );
+        }
     }
 
     #[test]

@@ -259,7 +259,7 @@ impl ObjectMaker {
     }
 
     /// Returns the cached object if it is in this state.
-    fn reuse(&mut self, identity: &Identity, digest: impl FnOnce() -> u64) -> Option<Cached<Erased>> {
+    fn reuse(&mut self, identity: &Identity, digest: impl FnOnce() -> u32) -> Option<Cached<Erased>> {
         let known = self.known.as_ref().filter(|_| self.reuses)?;
         let same = known.get(&identity.key).filter(|known| known.has_state(identity, self.stamp.history, digest))?;
         self.reused += 1;
@@ -304,7 +304,7 @@ impl Stamp {
 }
 
 /// Returns the identity of an item, and a hash of its JSON (0 if the source has decoded it); `None` if the JSON is invalid.
-pub(super) fn identify(scanner: &mut Scanner, item: &Item<Erased>) -> Option<(Identity, u64)> {
+pub(super) fn identify(scanner: &mut Scanner, item: &Item<Erased>) -> Option<(Identity, u32)> {
     match &item.content {
         ItemContent::Json(json) => scanner.scan(json).ok().map(|raw| (raw.identity().clone(), raw.digest())),
         ItemContent::Decoded(object) => Some((object.identity().clone(), object.digest())),

@@ -62,7 +62,7 @@ pub(crate) enum Verdict {
 struct ObservedState {
     version: ResourceVersion,
     /// The object that was asked for, and a hash of its JSON.
-    object: Option<(Identity, u64)>,
+    object: Option<(Identity, u32)>,
 }
 
 /// The time limit for the answer to a lookup. A busy server may let a request wait for 15 s.

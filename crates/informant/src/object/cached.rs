@@ -83,7 +83,7 @@ struct Stored {
     identity: Identity,
     provenance: Arc<Provenance>,
     /// A hash of the JSON that the object was decoded from; 0 if the source delivered it decoded.
-    digest: u64,
+    digest: u32,
     /// The number of bytes that the [memory](super::memory) of the informer counts for this object.
     counted: AtomicU32,
     /// INV-C1: the type of the object is the type parameter of every `Cached` that points to it, unless that parameter is [`Erased`].
@@ -167,7 +167,7 @@ impl Cached<Erased> {
     pub(super) fn from_box(
         identity: Identity,
         provenance: Arc<Provenance>,
-        digest: u64,
+        digest: u32,
         object: Box<dyn Any + Send + Sync>,
     ) -> Self {
         let stored = Stored { identity, provenance, digest, counted: AtomicU32::new(0), object };
@@ -239,7 +239,7 @@ impl<O> Cached<O> {
     }
 
     /// A hash of the JSON that the object was decoded from; 0 if the source delivered it decoded.
-    pub(crate) fn digest(&self) -> u64 {
+    pub(crate) fn digest(&self) -> u32 {
         self.stored.digest
     }
 
@@ -262,7 +262,7 @@ impl<O> Cached<O> {
 
     /// Whether this is the state that `identity` names: uid, version and history are equal, and the content is equal if both were decoded from JSON.
     /// (A server that was restored from a backup gives the same version to two states.)
-    pub(crate) fn has_state(&self, identity: &Identity, history: u64, digest: impl FnOnce() -> u64) -> bool {
+    pub(crate) fn has_state(&self, identity: &Identity, history: u64, digest: impl FnOnce() -> u32) -> bool {
         self.history() == history && self.identity().is_same_state(identity) && is_same_content(self.digest(), digest())
     }
 
@@ -340,7 +340,7 @@ impl<O> Cached<O> {
 }
 
 /// Whether two hashes can belong to the same content; 0 means that the hash is not known.
-pub(crate) fn is_same_content(one: u64, other: u64) -> bool {
+pub(crate) fn is_same_content(one: u32, other: u32) -> bool {
     one == other || one == 0 || other == 0
 }
 

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    DecodeError, FieldPath, FieldValues, Labelled, Object, RawObject,
+    DecodeError, FieldPath, Labelled, Object, RawObject,
     fields::label_value,
     held_json::{HeldJson, LazyJson},
     memory::HeldMemory,
@@ -176,7 +176,10 @@ impl<K> Labelled for Lazy<K> {
     }
 
     fn noted_label(&self, noted: &NotedFields, path: &FieldPath) -> Option<String> {
-        self.noted_values(noted, path).pop()
+        match noted.number(path).and_then(|number| self.held.noted(number)) {
+            Some(mut values) => values.pop(),
+            None => path.names().next_back().and_then(|key| self.label_value(key)),
+        }
     }
 }
 

@@ -225,9 +225,10 @@ impl<'a> RawObject<'a> {
     }
 
     /// A hash of the JSON without apiVersion and kind; never 0. Equal content has equal hashes within one run of the program.
-    pub(crate) fn digest(&self) -> u64 {
+    pub(crate) fn digest(&self) -> u32 {
         static HASHER: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
-        HASHER.hash_one(&self.json()[self.body_start..]).max(1)
+        let hash = HASHER.hash_one(&self.json()[self.body_start..]);
+        ((hash ^ (hash >> 32)) as u32).max(1)
     }
 }
 

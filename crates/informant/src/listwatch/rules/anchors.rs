@@ -18,7 +18,7 @@ pub(crate) struct Anchor {
     /// True if the event was the object's deletion. The version is then the version of the deletion.
     pub(crate) is_deleted: bool,
     /// A hash of the object's JSON; 0 if it is not known.
-    digest: u64,
+    digest: u32,
 }
 
 /// The newest events of a watch, or the newest items of a list.
@@ -54,7 +54,7 @@ impl Anchors {
     }
 
     /// Stores an event of the watch, which is newer than all events before it.
-    pub(crate) fn observe(&mut self, identity: Identity, digest: u64, is_deleted: bool) {
+    pub(crate) fn observe(&mut self, identity: Identity, digest: u32, is_deleted: bool) {
         if identity.uid.is_empty() || identity.version.is_empty() {
             return;
         }
@@ -71,7 +71,7 @@ impl Anchors {
     }
 
     /// Stores an item of a list if it is one of the two newest. Skips items whose versions are not numbers.
-    pub(crate) fn consider(&mut self, identity: &Identity, digest: u64) {
+    pub(crate) fn consider(&mut self, identity: &Identity, digest: u32) {
         if identity.uid.is_empty() || identity.version.compare(&identity.version).is_none() {
             return;
         }
@@ -93,12 +93,12 @@ impl Anchors {
 
 impl Anchor {
     /// Returns true if the found state has the uid and version of the event.
-    pub(crate) fn has_identity(&self, found: Option<&(Identity, u64)>) -> bool {
+    pub(crate) fn has_identity(&self, found: Option<&(Identity, u32)>) -> bool {
         found.is_some_and(|(identity, _)| *identity == self.identity)
     }
 
     /// Returns true if the found state has the same JSON as the event, or if one of the two is not known as JSON.
-    pub(crate) fn has_content(&self, found: Option<&(Identity, u64)>) -> bool {
+    pub(crate) fn has_content(&self, found: Option<&(Identity, u32)>) -> bool {
         found.is_some_and(|(_, digest)| is_same_content(*digest, self.digest))
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use informant::{
-    Cached, Key, Lazy, SharedInformer, SharedInformerFactory, Subscribe,
+    Cached, Key, Lazy, SharedInformer, SharedInformerFactory,
     error::{ListWatchError, SourceError},
     factory::{FactoryBuilder, Problem},
     index,

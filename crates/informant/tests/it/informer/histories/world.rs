@@ -9,7 +9,6 @@ use std::{
 
 use informant::{InformerBuilder, Key, ResourceVersion, SharedInformer, SharedInformerFactory, pipeline::Backoff};
 use informant_apiserver::{ApiServer, Backup};
-use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::{task::JoinHandle, time::Instant};
 
 use super::{
