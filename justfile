@@ -12,6 +12,10 @@ test:
 bench:
     cargo bench
 
+# Compares CPU time and memory with kube-runtime and client-go; `just compare --million` follows a million pods, too.
+compare *arguments:
+    bench/compare {{arguments}}
+
 # Measures the compile-time cost of each kind, for informant and kube-runtime.
 compile-cost:
     bench/compile-cost
