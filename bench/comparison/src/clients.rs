@@ -12,22 +12,24 @@ use std::{
 use clap::{Args, ValueEnum};
 use futures_util::TryStreamExt;
 use http_body_util::BodyExt;
-use informant::{Lazy, SharedInformerFactory};
+use informant::{Lazy, SharedInformerFactory, index};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, Config,
     client::Body,
     runtime::{WatchStreamExt, reflector, watcher},
 };
-use serde::Deserialize;
 
 #[derive(Args)]
 pub struct Follow {
     /// What brings the pods into the process.
     library: Library,
-    /// Index the pods by the name of their node, which is read by `peek`.
+    /// Index the pods by the name of their node.
     #[arg(long)]
     index: bool,
+    /// Pack the pods.
+    #[arg(long)]
+    packed: bool,
     /// The URL of the server.
     url: String,
     /// The number of pods.
@@ -46,18 +48,6 @@ enum Library {
     KubeRuntime,
     /// kube's client: it reads the bytes and drops them.
     Transport,
-}
-
-/// What the index reads.
-#[derive(Deserialize)]
-struct PodNode {
-    spec: PodNodeSpec,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PodNodeSpec {
-    node_name: Option<String>,
 }
 
 /// Ends the process when standard input ends: when the comparison is over, or was interrupted.
@@ -94,10 +84,11 @@ impl Follow {
     }
 
     async fn informant(&self, client: Client, lines: &Receiver<String>) {
-        let factory = SharedInformerFactory::builder(client).build();
+        let factory = SharedInformerFactory::builder(client);
+        let factory = if self.packed { factory.memory_budget(0) } else { factory }.build();
         let pods = factory.informer::<Lazy<Pod>>();
         if self.index {
-            pods.add_index("node", |pod| pod.peek::<PodNode>().ok()?.spec.node_name).unwrap();
+            pods.add_index("node", index::field("spec.nodeName").unwrap()).unwrap();
         }
         pause("started", lines);
         factory.start();

@@ -52,14 +52,16 @@ enum Client {
 }
 
 /// The clients: the name in the results, and the arguments of `comparison follow`.
-const CLIENTS: [(&str, &[&str]); 4] = [
+const CLIENTS: [(&str, &[&str]); 6] = [
     (report::TRANSPORT, &["transport"]),
     (report::LAZY, &["informant"]),
     ("lazy, indexed", &["informant", "--index"]),
+    (report::PACKED, &["informant", "--packed"]),
+    (report::PACKED_INDEXED, &["informant", "--packed", "--index"]),
     (report::KUBE_RUNTIME, &["kube-runtime"]),
 ];
 /// The clients that follow a million pods.
-const OF_A_MILLION: [&str; 1] = ["lazy, indexed"];
+const OF_A_MILLION: [&str; 2] = ["lazy, indexed", report::PACKED_INDEXED];
 
 /// What a client did with some pods.
 #[derive(Clone, serde::Serialize)]

@@ -28,7 +28,6 @@ use super::packing::Packing;
 use super::{
     DecodeError, Identity, Provenance, Uid,
     memory::{HeldMemory, ObjectMemory},
-    noted::NotedFields,
     raw::served_as,
 };
 use crate::{Key, ResourceVersion};
@@ -326,11 +325,6 @@ impl<O> Cached<O> {
     /// apiVersion and kind; both empty if the source has none.
     pub fn types(&self) -> &TypeMeta {
         &self.stored.provenance.types
-    }
-
-    /// The fields that are noted for indexes when objects of this source are scanned.
-    pub(crate) fn noted_fields(&self) -> &NotedFields {
-        &self.stored.provenance.noted
     }
 
     /// The cluster that the object belongs to, if its source [names one](crate::listwatch::KubeSource::of_cluster).

@@ -13,7 +13,6 @@ use serde_json::Value;
 
 use super::{
     FieldPath, Lazy, SyntaxProblem,
-    noted::NotedFields,
     walk::{MemberAction, Walk, Walked},
 };
 
@@ -43,10 +42,10 @@ pub trait FieldValues {
     /// `null` and an object have no value. An array, on the way or at the end, stands for each of its items.
     fn field_values(&self, path: &FieldPath) -> Vec<String>;
 
-    /// As [`field_values`](Self::field_values), by the note of the scan if there is one.
+    /// The values of a field that the scan has noted under this number; `None` if it has not.
     #[doc(hidden)]
-    fn noted_values(&self, _noted: &NotedFields, path: &FieldPath) -> Vec<String> {
-        self.field_values(path)
+    fn noted_values(&self, _number: u8) -> Option<Vec<String>> {
+        None
     }
 }
 
@@ -55,8 +54,8 @@ impl<K> FieldValues for Lazy<K> {
         self.json().map_or_else(|_| Vec::new(), |json| values_in_json(&json, &path.names))
     }
 
-    fn noted_values(&self, noted: &NotedFields, path: &FieldPath) -> Vec<String> {
-        noted.number(path).and_then(|number| self.held.noted(number)).unwrap_or_else(|| self.field_values(path))
+    fn noted_values(&self, number: u8) -> Option<Vec<String>> {
+        self.held.noted(number)
     }
 }
 

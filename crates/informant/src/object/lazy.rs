@@ -18,11 +18,10 @@ use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    DecodeError, FieldPath, Labelled, Object, RawObject,
+    DecodeError, Labelled, Object, RawObject,
     fields::label_value,
     held_json::{HeldJson, LazyJson},
     memory::HeldMemory,
-    noted::NotedFields,
     scan::{self, FieldRules},
 };
 /// An object that is held as compact JSON and decoded when it is read.
@@ -175,11 +174,8 @@ impl<K> Labelled for Lazy<K> {
         label_value(self.held.labels_in(&self.json().ok()?), key)
     }
 
-    fn noted_label(&self, noted: &NotedFields, path: &FieldPath) -> Option<String> {
-        match noted.number(path).and_then(|number| self.held.noted(number)) {
-            Some(mut values) => values.pop(),
-            None => path.names().next_back().and_then(|key| self.label_value(key)),
-        }
+    fn noted_label(&self, number: u8) -> Option<Vec<String>> {
+        self.held.noted(number)
     }
 }
 

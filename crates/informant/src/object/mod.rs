@@ -48,7 +48,7 @@ pub use identity::{Identity, Uid};
 pub use held_json::LazyJson;
 pub use lazy::{Decoded, Lazy};
 pub(crate) use memory::{HeldMemory, MemoryOf, ObjectMemory, memory_of};
-use noted::NotedFields;
+pub(crate) use noted::number as note_number;
 pub use of_kind::OfKind;
 pub(crate) use outline::{IDENTITY, KeptMember, Outline};
 pub use owners::Owned;
@@ -156,10 +156,10 @@ pub trait Labelled {
         self.label_map().get(key).cloned()
     }
 
-    /// As [`label_value`](Self::label_value), by the note of the scan if there is one. `path` is that of the label.
+    /// The values of a label that the scan has noted under this number; `None` if it has not.
     #[doc(hidden)]
-    fn noted_label(&self, _noted: &NotedFields, path: &FieldPath) -> Option<String> {
-        path.names().next_back().and_then(|key| self.label_value(key))
+    fn noted_label(&self, _number: u8) -> Option<Vec<String>> {
+        None
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use derive_where::derive_where;
 use kube::core::TypeMeta;
 
-use super::{memory::ObjectMemory, noted::NotedFields};
+use super::memory::ObjectMemory;
 
 /// The origin of objects: their apiVersion and kind, and their cluster. All objects of one source share it.
 #[derive(Clone, Default)]
@@ -18,9 +18,6 @@ pub struct Provenance {
     /// The number of history changes of the source when these objects were read. Objects of two histories may have the same uid and version
     /// but different content.
     pub(crate) history: u64,
-    /// The fields that are noted for indexes.
-    #[derive_where(skip)]
-    pub(crate) noted: Arc<NotedFields>,
     /// Counts the bytes of these objects; `None` if no informer made them.
     #[derive_where(skip)]
     pub(crate) memory: Option<Arc<ObjectMemory>>,

@@ -19,6 +19,7 @@ use super::{
     Cached, DecodeError, Erased, FieldPath, Identity, Object, ObjectMemory, Provenance, SyntaxProblem,
     error_path::{DecodePrefix, error_path},
     held_json::HeldJson,
+    noted,
     scan::{self, FieldRules, type_members},
 };
 use crate::Key;
@@ -144,7 +145,7 @@ impl Scanner {
         if self.compact.capacity() > Self::KEPT {
             self.compact = String::new();
         }
-        self.provenance.noted.add_new(&mut self.rules);
+        noted::add_new(&mut self.rules);
         let mut found = scan::scan(json, &self.rules, &self.types, &mut self.compact)?;
         let provenance = self.check_types(&found)?;
         let mut body_start = 1 + self.types.len();

@@ -594,40 +594,46 @@ fn cut_fields_leave_the_other_fields_unchanged() {
     });
 }
 
-/// An index function by field path reads the note of the scan; `field_values` reads the JSON.
+/// An index function reads the note of the scan; `field_values` reads the JSON.
 #[test]
 fn noted_fields_have_the_values_that_the_json_has() {
-    let names = ["metadata", "labels", "spec", "kind", "name", "ünï", "a\"b", "managedFields", "uid", "12345678"];
-    let name = || proptest::sample::select(names.to_vec());
-    let path = prop_oneof![
-        name().prop_map(|name| vec![name]),
-        name().prop_map(|name| vec!["metadata", name]),
-        name().prop_map(|name| vec!["metadata", "labels", name]),
-        proptest::collection::vec(name(), 1..4),
+    const PATHS: [&str; 16] = [
+        "spec",
+        "name",
+        "kind",
+        "ünï",
+        "12345678",
+        r#"a"b"#,
+        "metadata",
+        "metadata.labels",
+        "metadata.spec",
+        "metadata.kind",
+        "metadata.ünï",
+        "metadata.labels.spec",
+        "metadata.labels.12345678",
+        "metadata.annotations.name",
+        "spec.name",
+        "uid.labels",
     ];
-    let paths = proptest::collection::vec(path, 1..12);
-    let with_values = std::cell::Cell::new(0);
-    random::check(3000, (pod(), any::<u64>(), paths, any::<bool>()), |(pod, seed, paths, cuts)| {
+    let indexes = PATHS.map(|path| index::field::<Lazy<Pod>>(path).unwrap());
+    let with_values = std::cell::Cell::new([0; PATHS.len()]);
+    random::check(3000, (pod(), any::<u64>(), 0..2 * PATHS.len()), |(pod, seed, cut)| {
         let json = written(&pod, &mut spaces(seed));
-        let paths: Vec<_> = paths.iter().map(|path| path.join(".")).collect();
-        let cut = paths.first().filter(|_| cuts).and_then(|path| path.parse::<FieldPath>().ok());
-        let mut scanner = scanner().cut(&cut);
-        let mut object = || scanner.scan(json.as_bytes()).unwrap().decode::<Lazy<Pod>>().unwrap();
-        let before = object();
-        let indexes: Vec<_> = paths.iter().map(|path| index::field::<Lazy<Pod>>(path).unwrap()).collect();
-        indexes.iter().for_each(|index| drop(index(&before)));
+        let cut = PATHS.get(cut).and_then(|path| path.parse::<FieldPath>().ok());
+        let object = scanner().cut(&cut).scan(json.as_bytes()).unwrap().decode::<Lazy<Pod>>().unwrap();
 
-        let noted = object();
-
-        for (index, path) in indexes.iter().zip(&paths) {
+        let mut counts = with_values.get();
+        for ((index, path), count) in indexes.iter().zip(PATHS).zip(&mut counts) {
             let Ok(parsed) = path.parse::<FieldPath>() else { continue };
-            let expected = noted.field_values(&parsed);
-            assert_eq!(index(&noted), expected, "{path} of {json}");
-            with_values.set(with_values.get() + usize::from(!expected.is_empty()));
+            let expected = object.field_values(&parsed);
+            assert_eq!(index(&object), expected, "{path} of {json}");
+            *count += usize::from(!expected.is_empty());
         }
-        assert_eq!(noted.json().unwrap(), before.json().unwrap(), "notes are no part of the JSON");
+        with_values.set(counts);
+        assert!(full_parse(&object.json().unwrap()).is_object(), "notes are no part of the JSON");
     });
-    assert!(with_values.get() > 100, "{} fields had values", with_values.get());
+    let with_values = with_values.get().into_iter().filter(|count| *count > 0).count();
+    assert!(with_values >= 10, "{with_values} fields had values");
 }
 
 /// A random change of the bytes.

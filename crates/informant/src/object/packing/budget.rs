@@ -11,7 +11,10 @@ use std::sync::{
 
 use parking_lot::Mutex;
 
-use super::{Base, Packed, bases::Bases};
+use super::{
+    Base, Packed,
+    bases::{Bases, Choice},
+};
 use crate::{Key, error::SourceError, object::ObjectMemory};
 
 /// The limit of what the informers of a factory take, and what they take.
@@ -70,8 +73,11 @@ impl Packing {
         text: &Arc<str>,
         length: usize,
     ) -> Option<Packed> {
-        let base = self.bases.lock().find(key);
-        let packed = base.and_then(|base| Packed::new(text, length, base));
+        let choice = self.bases.lock().choose(key);
+        let packed = match choice {
+            Choice::Base(base) => Packed::new(text, length, base),
+            Choice::Itself => None,
+        };
         let is_good = packed.as_ref().is_some_and(|packed| packed.bytes() * GOOD <= length);
         if !is_good && self.has_room_for_base(memory, length) {
             let base = Base::new(text, memory);
