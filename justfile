@@ -24,6 +24,10 @@ compile-cost:
 functions-per-kind:
     bench/functions-per-kind
 
+# Counts the instructions and bytes that an object and an event cost; CI fails if one grows by more than 5 %.
+gate:
+    bench/gate
+
 # Formats all code.
 fmt:
     cargo fmt --all

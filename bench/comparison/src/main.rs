@@ -9,6 +9,8 @@ mod clients;
 mod pods;
 mod report;
 mod server;
+#[cfg(test)]
+mod tests;
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -25,7 +27,7 @@ use self::{clients::Follow, pods::Pods, report::Report, server::Server};
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Arguments {
-    /// Follow a million pods, too, with informant alone: 12 GB of memory, and several minutes.
+    /// Follow a million pods, too, with informant alone: up to 6 GB of memory.
     #[arg(long)]
     million: bool,
     /// How often each client runs.

@@ -79,6 +79,10 @@ impl Spread {
         Some(Self { median, least: values[0], most: *values.last()? })
     }
 
+    fn over(self, divisor: f64) -> Self {
+        Self { median: self.median / divisor, least: self.least / divisor, most: self.most / divisor }
+    }
+
     fn text(self) -> String {
         let decimals = if self.median < 1.0 { 3 } else { 1 };
         format!("{:.decimals$} ({:.decimals$}–{:.decimals$})", self.median, self.least, self.most)
@@ -143,19 +147,16 @@ impl Report {
                 let rest = self.combined(set, [LAZY, TRANSPORT], figure, |lazy, transport| lazy - transport);
                 bar(set, format!("lazy minus transport: µs per {name}"), rest, 7.5);
             }
-            if pods < 1_000_000 {
+            if (pods, shapes) != (1_000_000, 30) {
                 continue;
             }
             let measured = |figure: Figure| Spread::of(self.of(set, PACKED_INDEXED).map(figure));
             bar(set, "packed, indexed: resident memory, GB".into(), measured(RESIDENT), 1.0);
             bar(set, "packed, indexed: peak memory, GB".into(), measured(RESIDENT_PEAK), 1.3);
-            // The first set of pods with as many shapes, or else with the most.
-            let sets = self.sets();
-            let small = sets.iter().find(|small| small.1 == shapes).filter(|small| small.0 < pods).unwrap_or(&sets[1]);
-            let of_small = Spread::of(self.of(*small, PACKED_INDEXED).map(SYNC));
-            let growth =
-                of_small.and_then(|small| Spread::of(self.of(set, PACKED_INDEXED).map(|m| SYNC(m) / small.median)));
-            bar(set, format!("packed, indexed: sync CPU per object, compared with {} pods", small.0), growth, 1.2);
+            let few =
+                self.measurements.iter().filter(|m| m.pods < pods && m.shapes == shapes && m.client == PACKED_INDEXED);
+            let growth = Spread::of(few.map(SYNC)).zip(measured(SYNC)).map(|(few, many)| many.over(few.median));
+            bar(set, "packed, indexed: sync CPU per object, of that with fewer pods".into(), growth, 1.2);
         }
         self.bars = bars;
     }

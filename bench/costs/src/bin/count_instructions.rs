@@ -1,0 +1,33 @@
+//! Lists pods and follows their changes; valgrind counts the instructions of one of both.
+//!
+//! usage: count_instructions lazy|eager list|follow
+#![allow(clippy::unwrap_used, reason = "a benchmark may stop")]
+
+use std::pin::pin;
+
+use informant::{Lazy, OfKind};
+use informant_costs::{Stage, counted};
+use k8s_openapi::api::core::v1::Pod;
+
+fn run<O: OfKind>(phase: &str) {
+    let stage = Stage::<O>::new();
+    match phase {
+        "list" => counted(&stage.runtime, pin!(stage.list())),
+        "follow" => {
+            stage.runtime.block_on(stage.list());
+            counted(&stage.runtime, pin!(stage.follow()));
+        }
+        other => panic!("no phase is called {other}"),
+    }
+    // The end of the process is enough of a stop.
+    std::process::exit(0);
+}
+
+fn main() {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    match &arguments[0][..] {
+        "lazy" => run::<Lazy<Pod>>(&arguments[1]),
+        "eager" => run::<Pod>(&arguments[1]),
+        other => panic!("no object type is called {other}"),
+    }
+}
