@@ -222,7 +222,7 @@ async fn relists_and_old_states_of_packed_objects_leave_nothing_behind() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     let after = configs.status().bytes;
 
-    assert!(with_olds > after + 5000 * 300, "old states count: {with_olds} and {after} bytes");
+    assert!(with_olds > after + 5000 * 200, "old states count: {with_olds} and {after} bytes");
     assert!(after < before * 11 / 10, "{before} and {after} bytes");
     stop_factory(&factory, &leaks).await;
 }
