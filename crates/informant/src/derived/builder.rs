@@ -12,7 +12,7 @@ use tracing::error;
 use super::{
     DerivedMap,
     engine::{Engine, Function, Mapping, Source},
-    entries::{Pairs, Prefer, deduplicate},
+    entries::Prefer,
     published::Published,
     shared::Shared,
 };
@@ -20,7 +20,6 @@ use crate::{
     Cached, Key, SharedInformer, View,
     error::RequestError,
     informer::{AnyInformer, add_batch_handlers},
-    object::Erased,
     panics,
     subscribers::AnyHandler,
 };
@@ -76,14 +75,9 @@ where
         informers: impl Iterator<Item = &'a AnyInformer>,
         function: impl Fn(&Cached<O>) -> I + Send + 'static,
     ) -> Self {
-        let function = move |object: &Cached<Erased>| {
-            let mut pairs: Pairs<K, V> = function(object.typed_ref()).into_iter().collect();
-            deduplicate(&mut pairs);
-            pairs
-        };
         Self {
             name: format!("map at {}", Location::caller()).into(),
-            function: Box::new(function),
+            function: Box::new(move |object| function(object.typed_ref()).into_iter().collect()),
             prefer: None,
             linger: Duration::ZERO,
             linger_at_most: MOST_LINGERING,
@@ -113,11 +107,9 @@ where
         informers: impl Into<View<S, A>>,
         mapping: impl Fn(&Cached<S>) -> I + Send + Sync + 'static,
     ) -> Self {
-        let mapping = Arc::new(mapping);
+        let mapping: Mapping = Arc::new(move |object| mapping(object.typed_ref()).into_iter().collect());
         for member in informers.into().informers() {
-            let mapping = Arc::clone(&mapping);
-            let mapping: Mapping = Box::new(move |object| mapping(object.typed_ref()).into_iter().collect());
-            self.informers.push((member.informer.clone(), Source::new(Some(mapping))));
+            self.informers.push((member.informer.clone(), Source::new(Some(Arc::clone(&mapping)))));
         }
         self
     }

@@ -24,7 +24,7 @@ use crate::{Cached, Deleted, Event, Key, ResourceVersion, object::Erased, panics
 pub(super) type Function<K, V> = Box<dyn Fn(&Cached<Erased>) -> Pairs<K, V> + Send>;
 
 /// Returns the keys of the objects that depend on an object of another kind. Users' code.
-pub(super) type Mapping = Box<dyn Fn(&Cached<Erased>) -> Vec<Key> + Send>;
+pub(super) type Mapping = Arc<dyn Fn(&Cached<Erased>) -> Vec<Key> + Send + Sync>;
 
 /// The derivation of one map. Dropping it stops the map.
 pub(super) struct Engine<K: Clone + Eq + Hash, V> {
@@ -94,11 +94,11 @@ where
     /// Applies the events of one batch of an informer, all at once.
     pub(super) fn apply(&mut self, source: usize, events: &[Event<Erased>]) {
         self.sources[source].note_version(events);
-        let mut affected = Affected::default();
+        let (mapping, mut affected) = (self.sources[source].mapping.clone(), Affected::default());
         for event in events {
-            match self.sources[source].mapping.is_some() {
-                true => self.find_affected(source, event, &mut affected),
-                false => self.apply_own(source, event),
+            match &mapping {
+                Some(mapping) => self.find_affected(mapping, event, &mut affected),
+                None => self.apply_own(source, event),
             }
             if let Event::Synced = event {
                 self.unsynced -= 1;
@@ -141,7 +141,7 @@ where
     }
 
     /// Notes which objects depend on the old and the new state of an object of another kind.
-    fn find_affected(&mut self, source: usize, event: &Event<Erased>, affected: &mut Affected) {
+    fn find_affected(&mut self, mapping: &Mapping, event: &Event<Erased>, affected: &mut Affected) {
         // All objects are derived when the last informer is synced.
         if self.unsynced > 0 {
             return;
@@ -152,7 +152,6 @@ where
             Event::Deleted(deleted) => (Some(deleted.object()), None),
             Event::Resynced(_) | Event::Synced => return,
         };
-        let Some(mapping) = &self.sources[source].mapping else { return };
         for state in [old, new].into_iter().flatten() {
             let begun = Instant::now();
             let mapped = panics::catch(|| mapping(state));

@@ -4,10 +4,10 @@
 //! - **Out:** the new holders of each key that changed, and the changes that readers see.
 //! - **Knows nothing of:** events, locks, tasks, time.
 
-use std::{cmp::Ordering, hash::Hash, mem, sync::Arc};
+use std::{cmp::Ordering, hash::Hash, mem, slice, sync::Arc};
 
 use derive_where::derive_where;
-use hashbrown::{HashMap, hash_map::Entry};
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     slots::{Hashed, Slot, Slots},
 };
 
-/// The pairs that the function returned for one object; each key once.
+/// The pairs that the function returned for one object. If a key is there twice, its last value counts.
 pub(super) type Pairs<K, V> = SmallVec<[(K, V); 1]>;
 
 /// The keys that readers see, with their holders.
@@ -106,25 +106,6 @@ pub(super) struct Commit<K, V> {
     pub(super) transitions: Vec<(K, Transition<V>)>,
 }
 
-/// Up to this number of pairs of an object, keys are compared one by one.
-const FEW: usize = 8;
-
-/// Leaves each key once, with its last value.
-pub(super) fn deduplicate<K: Eq + Hash, V>(pairs: &mut Pairs<K, V>) {
-    if pairs.len() > FEW {
-        *pairs = mem::take(pairs).into_iter().collect::<HashMap<_, _>>().into_iter().collect();
-        return;
-    }
-    let mut position = 0;
-    while position < pairs.len() {
-        let (earlier, later) = pairs.split_at(position + 1);
-        match later.iter().any(|(key, _)| *key == earlier[position].0) {
-            true => drop(pairs.remove(position)),
-            false => position += 1,
-        }
-    }
-}
-
 impl<K: Clone + Eq + Hash, V: PartialEq> DerivedObjects<K, V> {
     /// Notes the pairs of an object in its present state; none if it was deleted.
     pub(super) fn set(&mut self, source: usize, key: &Key, version: &ResourceVersion, pairs: Pairs<K, V>) {
@@ -135,10 +116,14 @@ impl<K: Clone + Eq + Hash, V: PartialEq> DerivedObjects<K, V> {
             None => self.objects.insert(DerivedObject { source, key: key.clone(), pairs: SmallVec::new() }),
         };
         let Some(object) = self.objects.get_mut(slot) else { return };
-        let mut old = OldPairs::new(mem::take(&mut object.pairs));
+        // Most events change no pair.
+        if object.pairs.iter().map(|(key, value)| (key, &**value)).eq(pairs.iter().map(|(key, value)| (key, value))) {
+            return;
+        }
+        let mut old: HashMap<K, Arc<V>> = mem::take(&mut object.pairs).into_iter().collect();
         object.pairs.reserve_exact(pairs.len());
         for (key, value) in pairs {
-            let value = match old.take(&key) {
+            let value = match old.remove(&key) {
                 Some(same) if *same == value => same,
                 Some(_) | None => {
                     let value = Arc::new(value);
@@ -160,13 +145,7 @@ impl<K: Clone + Eq + Hash, V: PartialEq> DerivedObjects<K, V> {
         let mut keys: HashMap<K, HoldersInCommit<V>> = HashMap::new();
         // Frees the memory: a list has many edits.
         for Edit { key, object, held } in mem::take(&mut self.edits) {
-            let holders = match keys.entry(key) {
-                Entry::Occupied(holders) => holders.into_mut(),
-                Entry::Vacant(vacant) => {
-                    let holders = HoldersInCommit::new(table.get(vacant.key()));
-                    vacant.insert(holders)
-                }
-            };
+            let holders = keys.entry(key).or_insert_with_key(|key| HoldersInCommit::new(table.get(key)));
             holders.apply(object, held);
         }
         let mut commit = Commit { writes: Vec::with_capacity(keys.len()), transitions: Vec::new() };
@@ -183,31 +162,6 @@ impl<K: Clone + Eq + Hash, V: PartialEq> DerivedObjects<K, V> {
     }
 }
 
-/// The pairs of an object's previous state.
-struct OldPairs<K, V> {
-    few: SmallVec<[(K, Arc<V>); 1]>,
-    /// Used instead if there are many.
-    many: HashMap<K, Arc<V>>,
-}
-
-impl<K: Eq + Hash, V> OldPairs<K, V> {
-    fn new(pairs: SmallVec<[(K, Arc<V>); 1]>) -> Self {
-        match pairs.len() <= FEW {
-            true => Self { few: pairs, many: HashMap::new() },
-            false => Self { few: SmallVec::new(), many: pairs.into_iter().collect() },
-        }
-    }
-
-    fn take(&mut self, key: &K) -> Option<Arc<V>> {
-        let few = self.few.iter().position(|(held, _)| held == key);
-        few.map(|position| self.few.swap_remove(position).1).or_else(|| self.many.remove(key))
-    }
-
-    fn into_keys(self) -> impl Iterator<Item = K> {
-        self.few.into_iter().chain(self.many).map(|(key, _)| key)
-    }
-}
-
 /// The holders of a key while a commit is made.
 struct HoldersInCommit<V> {
     /// The holders of the table that are left.
@@ -218,12 +172,7 @@ struct HoldersInCommit<V> {
 
 impl<V> HoldersInCommit<V> {
     fn new(holders: Option<&Holders<V>>) -> Self {
-        let earlier = match holders {
-            None => Vec::new(),
-            Some(Holders::One(holder)) => vec![holder.clone()],
-            Some(Holders::Several(rivals)) => rivals.holders.clone(),
-        };
-        Self { earlier, new: Vec::new() }
+        Self { earlier: holders.map_or_else(Vec::new, |holders| holders.all().to_vec()), new: Vec::new() }
     }
 
     fn apply(&mut self, object: Slot, held: Option<(Arc<V>, ResourceVersion)>) {
@@ -241,7 +190,8 @@ impl<V> HoldersInCommit<V> {
 
     fn into_holders(self, prefer: Option<&Prefer<V>>) -> Option<Holders<V>> {
         let Self { earlier: mut holders, mut new } = self;
-        // The events of a watch arrive in the order of their versions; the objects of a list do not.
+        // The events of a watch arrive in the order of their versions, and stay in it; the objects of a list are in no order. Versions that are no
+        // numbers have none, either.
         if new.iter().all(|(version, _)| version.compare(version).is_some()) {
             new.sort_by(|(one, _), (other, _)| one.compare(other).unwrap_or(Ordering::Equal));
         }
@@ -249,7 +199,7 @@ impl<V> HoldersInCommit<V> {
         if holders.len() < 2 {
             return holders.pop().map(Holders::One);
         }
-        // Of values that are preferred alike, the last one.
+        // `max_by` returns the last one of values that are equal.
         let by_preference = |one: &usize, other: &usize| match prefer {
             Some(prefer) => prefer(&holders[*one].value, &holders[*other].value),
             None => Ordering::Equal,
@@ -268,15 +218,18 @@ impl<V> Holders<V> {
         }
     }
 
+    /// In the order in which they took the key.
+    fn all(&self) -> &[Holder<V>] {
+        match self {
+            Self::One(holder) => slice::from_ref(holder),
+            Self::Several(rivals) => &rivals.holders,
+        }
+    }
+
     /// All values: the one that readers see, then the others, the last taken first.
     pub(super) fn values(&self) -> Vec<Arc<V>> {
-        match self {
-            Self::One(holder) => vec![Arc::clone(&holder.value)],
-            Self::Several(rivals) => {
-                let others = rivals.holders.iter().enumerate().rev().filter(|(position, _)| *position != rivals.winner);
-                let others = others.map(|(_, holder)| &holder.value);
-                std::iter::once(self.winner()).chain(others).cloned().collect()
-            }
-        }
+        let winner = self.winner();
+        let others = self.all().iter().rev().map(|holder| &holder.value).filter(|value| !Arc::ptr_eq(value, winner));
+        std::iter::once(winner).chain(others).cloned().collect()
     }
 }
