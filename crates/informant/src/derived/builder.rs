@@ -13,6 +13,7 @@ use super::{
     DerivedMap,
     engine::{Engine, Function, Mapping, Source},
     entries::Prefer,
+    lingering::LingeringEntries,
     published::Published,
     shared::Shared,
 };
@@ -135,7 +136,8 @@ where
     pub fn register(self) -> Result<DerivedMap<K, V>, RequestError> {
         let Self { name, function, prefer, linger, linger_at_most, informers } = self;
         let (informers, sources): (Vec<_>, Vec<_>) = informers.into_iter().unzip();
-        let shared = Arc::new(Shared::new(Arc::clone(&name), Published::new(linger, linger_at_most)));
+        let published = Published::new(LingeringEntries::new(linger, linger_at_most));
+        let shared = Arc::new(Shared::new(Arc::clone(&name), published));
         let map = Arc::clone(&name);
         let prefer = prefer.map(|compare| -> Prefer<V> {
             Box::new(move |one, other| {

@@ -150,7 +150,7 @@ where
 
     /// Whether the map is [synced](Self::synced).
     pub fn is_synced(&self) -> bool {
-        self.inner.shared.is_filled()
+        self.inner.shared.published.is_filled()
     }
 
     /// Waits until the map has all changes that are in the caches of its informers at the time of the call. After

@@ -47,6 +47,7 @@ mod builder; // `Derive`: function and settings of a map
 mod changes; // streams and wake-ups
 mod engine; // calls the function for what has changed
 mod entries; // which objects hold which keys
+mod lingering; // entries that were removed a short time ago
 mod map; // `DerivedMap`, the handle
 mod published; // the entries that readers see, and `DerivedSnapshot`
 mod shared; // what the derivation and the readers share

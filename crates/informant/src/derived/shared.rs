@@ -4,13 +4,7 @@
 //! - **Out:** the entries, and their changes for those who follow them.
 //! - **Knows nothing of:** events and informers.
 
-use std::{
-    hash::Hash,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{hash::Hash, sync::Arc};
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -33,8 +27,6 @@ pub(super) struct Shared<K, V> {
     is_stopped: watch::Sender<bool>,
     /// Each task that calls a closure for the changes has a receiver.
     pub(super) closures: watch::Sender<()>,
-    /// Whether the entries of the initial lists were written. Set before readers are woken.
-    is_filled: AtomicBool,
     /// The objects at which the function panicked in their present state, by the position of their informer, and the message.
     pub(super) failures: Mutex<HashMap<(usize, Key), Arc<str>>>,
 }
@@ -47,24 +39,19 @@ impl<K: Clone + Eq + Hash, V> Shared<K, V> {
             followers: Mutex::default(),
             is_stopped: watch::Sender::new(false),
             closures: watch::Sender::default(),
-            is_filled: AtomicBool::new(false),
             failures: Mutex::default(),
         }
     }
 
-    pub(super) fn commit(&self, mut commit: Commit<K, V>, versions: Arc<[ResourceVersion]>) {
+    pub(super) fn commit(&self, commit: Commit<K, V>, versions: Arc<[ResourceVersion]>) {
+        let Commit { writes, transitions } = commit;
         let mut followers = self.followers.lock();
-        self.published.write(&mut commit, versions);
-        self.is_filled.store(true, Ordering::Release);
-        if !commit.transitions.is_empty() {
-            followers.push(&commit.transitions);
+        self.published.write(writes, &transitions, versions);
+        if !transitions.is_empty() {
+            followers.push(&transitions);
             drop(followers);
             self.is_stopped.send_modify(|_| ());
         }
-    }
-
-    pub(super) fn is_filled(&self) -> bool {
-        self.is_filled.load(Ordering::Acquire)
     }
 
     pub(super) fn stream(&self) -> ChangeStream<K, V> {
