@@ -62,6 +62,8 @@ impl<K: Clone + Eq + Hash, V> Published<K, V> {
     ) {
         // Before they leave the table, so that a reader finds them in one or the other.
         self.lingering.keep_removed(transitions);
+        // Declared before the lock is taken, and so dropped after it is released: readers do not wait for that, and destructors are users' code.
+        let previous;
         let mut replaced = Vec::with_capacity(writes.len());
         let is_added = |(_, transition): &&(K, Transition<V>)| transition.before.is_none();
         let added = transitions.iter().filter(is_added).count();
@@ -73,9 +75,9 @@ impl<K: Clone + Eq + Hash, V> Published<K, V> {
             None if writes.is_empty() => {}
             None => {
                 // Changes a copy. Readers go on with the current table.
-                let table = Arc::clone(&current.table);
+                previous = Arc::clone(&current.table);
                 drop(current);
-                let mut copy = Table::clone(&table);
+                let mut copy = Table::clone(&previous);
                 copy.reserve(added);
                 apply(&mut copy, writes, &mut replaced);
                 current = self.current.write();
@@ -84,9 +86,6 @@ impl<K: Clone + Eq + Hash, V> Published<K, V> {
         }
         current.generation += u64::from(!transitions.is_empty());
         current.versions = versions;
-        // Values are dropped after the lock is released: their destructors are users' code.
-        drop(current);
-        drop(replaced);
     }
 
     /// Returns the entry, or the one that lingers.
@@ -164,7 +163,11 @@ impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for DerivedSnapshot<K, V> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{
+        cell::{Cell, RefCell},
+        sync::Weak,
+        time::Duration,
+    };
 
     use super::*;
     use crate::{
@@ -173,14 +176,14 @@ mod tests {
     };
 
     /// Derives one entry for each of these numbers, in one commit, and returns the address of the table.
-    fn write(
-        published: &Published<u32, u32>,
-        objects: &mut DerivedObjects<u32, u32>,
+    fn write<K: Clone + Eq + Hash + From<u32>>(
+        published: &Published<K, u32>,
+        objects: &mut DerivedObjects<K, u32>,
         numbers: std::ops::Range<u32>,
     ) -> usize {
         for number in numbers {
             let key = Key::cluster_scoped(&number.to_string());
-            objects.set(0, &key, &ResourceVersion::default(), [(number, number)].into_iter().collect());
+            objects.set(0, &key, &ResourceVersion::default(), [(number.into(), number)].into_iter().collect());
         }
         let Commit { writes, transitions } = published.read(|table| objects.commit(table, None));
         published.write(writes, &transitions, Arc::default());
@@ -190,7 +193,7 @@ mod tests {
     #[test]
     fn a_commit_changes_the_table_in_place_unless_it_is_large_or_the_table_must_grow_or_a_snapshot_is_held() {
         let (published, mut objects) =
-            (Published::new(LingeringEntries::new(Duration::ZERO, 0)), DerivedObjects::default());
+            (Published::<u32, u32>::new(LingeringEntries::new(Duration::ZERO, 0)), DerivedObjects::default());
         let first = write(&published, &mut objects, 0..10_000);
         let room = u32::try_from(published.read(|table| table.capacity() - table.len())).unwrap();
         assert!(room > 2000, "room for small and for large commits");
@@ -209,5 +212,40 @@ mod tests {
             next += 1;
         }
         assert_ne!(write(&published, &mut objects, next..next + 1), last, "it must grow");
+    }
+
+    thread_local! {
+        static PUBLISHED: RefCell<Weak<Published<Probe, u32>>> = RefCell::default();
+        static WAS_LOCKED: Cell<bool> = Cell::default();
+    }
+
+    /// A key that notes whether the table was locked when it was dropped.
+    #[derive(Clone, PartialEq, Eq, Hash)]
+    struct Probe(u32);
+
+    impl From<u32> for Probe {
+        fn from(number: u32) -> Self {
+            Self(number)
+        }
+    }
+
+    impl Drop for Probe {
+        fn drop(&mut self) {
+            if let Some(published) = PUBLISHED.with_borrow(Weak::upgrade) {
+                WAS_LOCKED.set(WAS_LOCKED.get() || published.current.try_read().is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn readers_do_not_wait_while_the_previous_table_is_dropped() {
+        let published = Arc::new(Published::new(LingeringEntries::new(Duration::ZERO, 0)));
+        PUBLISHED.set(Arc::downgrade(&published));
+        let mut objects = DerivedObjects::default();
+
+        write(&published, &mut objects, 0..2000);
+        write(&published, &mut objects, 2000..4000);
+
+        assert!(!WAS_LOCKED.get());
     }
 }
