@@ -65,6 +65,7 @@ impl<K, V> Change<K, V> {
 }
 
 /// The waiting changes of one stream: at most one for each key.
+#[derive_where(Default)]
 struct Inbox<K, V> {
     /// The keys by the position of their oldest waiting change.
     order: BTreeMap<u64, K>,
@@ -76,8 +77,6 @@ struct Inbox<K, V> {
     is_paused: bool,
     waker: Option<Waker>,
 }
-
-type SharedInbox<K, V> = Arc<Mutex<Inbox<K, V>>>;
 
 impl<K: Clone + Eq + Hash, V> Inbox<K, V> {
     fn push(&mut self, key: &K, transition: Transition<V>) {
@@ -131,7 +130,7 @@ fn update<K, V>(inbox: &Mutex<Inbox<K, V>>, change: impl FnOnce(&mut Inbox<K, V>
 /// map is stopped or dropped, or when all its informers have stopped; changes that wait then are dropped.
 #[must_use = "a stream that is dropped receives no changes"]
 pub struct ChangeStream<K, V> {
-    inbox: SharedInbox<K, V>,
+    inbox: Arc<Mutex<Inbox<K, V>>>,
     /// The shortest time between two groups of changes.
     period: Duration,
     /// When the next group may begin.
@@ -266,9 +265,8 @@ impl<K: Clone + Eq + Hash, V> Followers<K, V> {
     where
         K: 't,
     {
-        let (order, changes, is_closed) = (BTreeMap::new(), HashMap::new(), self.is_closed);
-        let mut inbox = Inbox { order, changes, next: 0, is_closed, is_paused: false, waker: None };
-        if !is_closed {
+        let mut inbox = Inbox { is_closed: self.is_closed, ..Inbox::default() };
+        if !self.is_closed {
             entries.for_each(|(key, value)| inbox.push(key, Transition { before: None, after: Some(value) }));
         }
         let inbox = Arc::new(Mutex::new(inbox));

@@ -27,23 +27,19 @@ use crate::{
 /// Cheap to clone. Dropping the last clone stops the derivation; streams and watches of the map end then.
 #[must_use = "the derivation stops when the last handle is dropped"]
 #[derive_where(Clone)]
-pub struct DerivedMap<K: Clone + Eq + Hash, V> {
+pub struct DerivedMap<K, V> {
     inner: Arc<Inner<K, V>>,
 }
 
 /// The state that all clones share. Dropping it stops the derivation.
-struct Inner<K: Clone + Eq + Hash, V> {
+struct Inner<K, V> {
     shared: Arc<Shared<K, V>>,
     registration: Registration,
     /// Each once.
     informers: Vec<AnyInformer>,
 }
 
-impl<K, V> DerivedMap<K, V>
-where
-    K: Clone + Eq + Hash,
-    V: PartialEq,
-{
+impl<K: Clone + Eq + Hash, V> DerivedMap<K, V> {
     pub(super) fn new(shared: Arc<Shared<K, V>>, registration: Registration, given: Vec<AnyInformer>) -> Self {
         let mut informers: Vec<AnyInformer> = Vec::with_capacity(given.len());
         for informer in given {
@@ -122,7 +118,7 @@ where
     pub fn on_change(&self, mut callback: impl FnMut(Change<K, V>) + Send + 'static)
     where
         K: Send + Sync + 'static,
-        V: Send + Sync + 'static,
+        V: PartialEq + Send + Sync + 'static,
     {
         let (mut changes, name, running) =
             (self.stream(), Arc::clone(self.name()), self.inner.shared.closures.subscribe());
@@ -173,7 +169,7 @@ where
     /// Why the map may be out of date: the problems of its informers, the objects at which its function panicked, or that it was stopped; empty if
     /// it is current.
     pub fn problems(&self) -> Vec<Problem> {
-        let Inner { shared, informers, registration, .. } = &*self.inner;
+        let Inner { shared, informers, registration } = &*self.inner;
         let of_informers = informers.iter().filter_map(|informer| InformerStatus::problem(&informer.status()));
         let failures = shared.failures.lock();
         let own = failures.iter().next().map(|((_, key), panic)| Problem::NotDerived {
@@ -202,13 +198,13 @@ where
     }
 }
 
-impl<K: Clone + Eq + Hash, V> Drop for Inner<K, V> {
+impl<K, V> Drop for Inner<K, V> {
     fn drop(&mut self) {
         self.registration.remove();
     }
 }
 
-impl<K: Clone + Eq + Hash, V: PartialEq> fmt::Debug for DerivedMap<K, V> {
+impl<K: Clone + Eq + Hash, V> fmt::Debug for DerivedMap<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DerivedMap").field("name", self.name()).field("len", &self.len()).finish_non_exhaustive()
     }
