@@ -36,9 +36,6 @@ pub struct Derive<K, V> {
     informers: Vec<(AnyInformer, Source)>,
 }
 
-/// The number of removed entries that linger, unless [`Derive::linger_at_most`] changes it.
-const MOST_LINGERING: usize = 10_000;
-
 impl<O: 'static> SharedInformer<O> {
     /// Begins to derive a map from the objects of the cache: see [`derived`](crate::derived). `function` returns nothing, one or several pairs
     /// of a key and a value for an object.
@@ -81,7 +78,7 @@ where
             function: Box::new(move |object| function(object.typed_ref()).into_iter().collect()),
             prefer: None,
             linger: Duration::ZERO,
-            linger_at_most: MOST_LINGERING,
+            linger_at_most: 10_000,
             informers: informers.map(|informer| (informer.clone(), Source::new(None))).collect(),
         }
     }
@@ -115,14 +112,15 @@ where
         self
     }
 
-    /// Keeps entries for this time after they were removed, for [`DerivedMap::get_lingering`]: the 10,000 that were removed last, or as
-    /// many as [`linger_at_most`](Self::linger_at_most) sets.
+    /// Keeps entries for this time after they were removed, for [`DerivedMap::get_lingering`], up to a [number](Self::linger_at_most). Default: they are
+    /// not kept.
     pub fn linger(mut self, time: Duration) -> Self {
         self.linger = time;
         self
     }
 
-    /// Limits the number of removed entries that [linger](Self::linger).
+    /// Limits the number of removed entries that [linger](Self::linger), to those that were removed last. A key that was removed several times counts
+    /// each time. Default: 10,000.
     pub fn linger_at_most(mut self, entries: usize) -> Self {
         self.linger_at_most = entries;
         self

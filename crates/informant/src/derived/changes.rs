@@ -144,7 +144,8 @@ where
     K: Clone + Eq + Hash,
     V: PartialEq,
 {
-    /// Delivers changes in groups, and waits at least this long after the begin of a group. Changes of one key that come meanwhile are combined.
+    /// Delivers changes in groups, and waits at least this long after the beginning of a group. Changes of one key that come meanwhile are
+    /// combined.
     pub fn at_most_every(mut self, period: Duration) -> Self {
         self.period = period;
         self

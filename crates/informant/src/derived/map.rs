@@ -64,9 +64,9 @@ impl<K: Clone + Eq + Hash, V> DerivedMap<K, V> {
         self.inner.shared.published.read(|table| Some(Arc::clone(table.get(key)?.winner())))
     }
 
-    /// The values of a key, one for each object that has it: first the one that [`get`](Self::get) returns, then the others, the one that took the
-    /// key last first. Changes of the other values are in no stream and cause no wake-up; to follow each of them, make what distinguishes them a part
-    /// of the key.
+    /// The values of a key, one for each object that has it: first the one that [`get`](Self::get) returns, then the others, beginning
+    /// with that of the object that took the key last. Changes of the other values are in no stream and cause no wake-up; to follow each of them, make
+    /// what distinguishes them a part of the key.
     ///
     /// A change of one value costs time in proportion to the number of values of its key. For thousands of them, an [index](crate::Index) is faster.
     pub fn get_all<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Vec<Arc<V>>

@@ -32,7 +32,7 @@
 //! map promises:
 //!
 //! - **D1** When the informers are synced and nothing changes, the entries are those that the function returns for all cached objects. (If it reads
-//!   other caches, name them all with [`with`](Derive::with): a change of another one causes no new derivation.)
+//!   other caches, name them all with [`with`](Derive::with): when any other cache changes, nothing is derived again.)
 //! - **D2** No removal is lost, whatever happened to the watch.
 //! - **D3** A value that did not change, by `PartialEq`, causes no change and no wake-up.
 //! - **D4** All pairs of a batch of events change together: readers see neither half of an object nor half of a relist.
