@@ -39,13 +39,11 @@ impl<K: Clone + Eq + Hash, V> LingeringEntries<K, V> {
         if self.time.is_zero() {
             return;
         }
-        // Declared first: values are dropped after the lock is released, because their destructors are users' code.
-        let mut dropped = Vec::new();
         let State { by_key, removals } = &mut *self.state.lock();
         let now = Instant::now();
         let removed = transitions.iter().filter(|(_, transition)| transition.after.is_none());
         for (key, last) in removed.filter_map(|(key, transition)| Some((key, transition.before.as_ref()?))) {
-            dropped.extend(by_key.insert(key.clone(), (now, Arc::clone(last))));
+            by_key.insert(key.clone(), (now, Arc::clone(last)));
             removals.push_back((now, key.clone()));
         }
         while let Some((removed_at, _)) = removals.front()
@@ -54,7 +52,7 @@ impl<K: Clone + Eq + Hash, V> LingeringEntries<K, V> {
         {
             // The key may have been removed again since.
             if by_key.get(&key).is_some_and(|(last, _)| *last == removed_at) {
-                dropped.extend(by_key.remove(&key));
+                by_key.remove(&key);
             }
         }
     }

@@ -44,17 +44,19 @@
 //! keys and values may run under the map's locks, so they must not read the map; these and `PartialEq` must not panic.
 
 mod builder; // `Derive`: function and settings of a map
-mod changes; // streams and wake-ups
+mod changes; // streams of changes
 mod engine; // calls the function for what has changed
 mod entries; // which objects hold which keys
 mod lingering; // entries that were removed a short time ago
 mod map; // `DerivedMap`, the handle
 mod published; // the entries that readers see, and `DerivedSnapshot`
-mod shared; // what the derivation and the readers share
+mod state; // what the derivation and the readers share
+mod watch; // wake-ups
 
 pub use self::{
     builder::Derive,
-    changes::{Change, ChangeStream, ChangeWatch},
+    changes::{Change, ChangeStream},
     map::DerivedMap,
     published::DerivedSnapshot,
+    watch::ChangeWatch,
 };

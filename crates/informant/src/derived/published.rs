@@ -30,8 +30,13 @@ pub(super) struct Published<K, V> {
     lingering: LingeringEntries<K, V>,
 }
 
-/// More writes than this are made in a copy of the table, so that readers do not wait for them; also those for which the table must grow.
+/// More writes than this are made in a copy of the table, so that readers do not wait for them; also those for which the table must grow or shrink.
 const QUICK_WRITES: usize = 1000;
+
+/// Whether a table has room for so many more entries than it has that most of its memory should be freed.
+fn is_sparse<K, V>(table: &Table<K, V>) -> bool {
+    table.capacity() > 2 * QUICK_WRITES && table.len() < table.capacity() / 8
+}
 
 impl<K: Clone + Eq + Hash, V> Published<K, V> {
     pub(super) fn new(lingering: LingeringEntries<K, V>) -> Self {
@@ -62,13 +67,14 @@ impl<K: Clone + Eq + Hash, V> Published<K, V> {
     ) {
         // Before they leave the table, so that a reader finds them in one or the other.
         self.lingering.keep_removed(transitions);
-        // Declared before the lock is taken, and so dropped after it is released: readers do not wait for that, and destructors are users' code.
+        // Declared before the lock is taken, and so dropped after it is released: readers do not wait for that.
         let previous;
         let mut replaced = Vec::with_capacity(writes.len());
         let is_added = |(_, transition): &&(K, Transition<V>)| transition.before.is_none();
         let added = transitions.iter().filter(is_added).count();
-        let is_quick =
-            |table: &&mut Table<K, V>| writes.len() <= QUICK_WRITES && table.capacity() - table.len() >= added;
+        let is_quick = |table: &&mut Table<K, V>| {
+            writes.len() <= QUICK_WRITES && table.capacity() - table.len() >= added && !is_sparse(table)
+        };
         let mut current = self.current.write();
         match Arc::get_mut(&mut current.table).filter(is_quick) {
             Some(table) => apply(table, writes, &mut replaced),
@@ -80,6 +86,9 @@ impl<K: Clone + Eq + Hash, V> Published<K, V> {
                 let mut copy = Table::clone(&previous);
                 copy.reserve(added);
                 apply(&mut copy, writes, &mut replaced);
+                if is_sparse(&copy) {
+                    copy.shrink_to(2 * copy.len());
+                }
                 current = self.current.write();
                 current.table = Arc::new(copy);
             }
@@ -147,7 +156,7 @@ impl<K: Eq + Hash, V> DerivedSnapshot<K, V> {
         self.generation
     }
 
-    /// For each informer, first those of the map and then those of [`with`](super::Derive::with), the newest version in the last batch of its events that
+    /// For each informer, each once, first those of the map and then those of [`with`](super::Derive::with), the newest version in the last batch of its events that
     /// the map has processed; empty if there was none. The informer itself may have reached a newer version, by a bookmark. There are none before the map
     /// is [synced](super::DerivedMap::synced).
     pub fn versions(&self) -> &[ResourceVersion] {

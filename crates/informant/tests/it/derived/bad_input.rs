@@ -118,23 +118,15 @@ async fn the_first_slow_call_of_a_function_or_mapping_is_logged() {
 #[tokio::test(start_paused = true)]
 async fn an_object_may_have_a_million_entries() {
     const MILLION: u32 = 1_000_000;
-    let (informer, handle) = informer([config("x", "", "1")]);
-    let map = informer
-        .derive(|object| {
-            let value = field(object, "value");
-            (0..MILLION).map(move |number| (number, value.len()))
-        })
-        .register()
-        .unwrap();
+    let (informer, handle) = informer([config("x", "", "")]);
+    let map = informer.derive(|_| (0..MILLION).map(|number| (number, ()))).register().unwrap();
     informer.start();
     map.synced().await.unwrap();
-    assert_eq!((map.len(), map.get(&7).as_deref()), (MILLION as usize, Some(&1)));
+    assert_eq!((map.len(), map.get(&(MILLION - 1))), (MILLION as usize, Some(Arc::new(()))));
 
-    handle.modified(config("x", "", "12"));
-    sleep(Duration::from_secs(1)).await;
-    assert_eq!((map.len(), map.get(&(MILLION - 1)).as_deref()), (MILLION as usize, Some(&2)));
     handle.deleted("shop/x");
     sleep(Duration::from_secs(1)).await;
+
     assert!(map.is_empty());
 }
 
