@@ -125,8 +125,8 @@ where
         self
     }
 
-    /// Keeps entries for this time after they were removed, for [`DerivedMap::get_lingering`], up to a [number](Self::linger_at_most). Default: they are
-    /// not kept.
+    /// Keeps entries for this time after they were removed, for [`DerivedMap::get_lingering`], up to a [number](Self::linger_at_most). Their memory is
+    /// freed at the first event of an informer after that time. Default: they are not kept.
     pub fn linger(mut self, time: Duration) -> Self {
         self.linger = time;
         self

@@ -137,7 +137,7 @@ impl<K: Clone + Eq + Hash, V> DerivedMap<K, V> {
     ///
     /// As for [`Registration::synced`].
     pub async fn synced(&self) -> Result<(), SyncError> {
-        // Before the function's task has noted it, so that a closure may call this.
+        // A closure may be called before the registration is synced, and could not wait for it.
         if self.is_synced() { Ok(()) } else { self.inner.registration.synced().await }
     }
 

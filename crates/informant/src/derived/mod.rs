@@ -35,11 +35,13 @@
 //!   other caches, name them all with [`with`](Derive::with): when any other cache changes, nothing is derived again.)
 //! - **D2** No removal is lost, whatever happened to the watch.
 //! - **D3** A value that did not change, by `PartialEq`, causes no change and no wake-up.
-//! - **D4** All pairs of a batch of events change together: readers see neither half of an object nor half of a relist.
+//! - **D4** All pairs of a batch of events change together: readers see neither half of an object nor half of a relist. (A
+//!   function that reads other caches reads their newest states: the entries of an object that is derived may be ahead of those of another one.)
 //!
 //! The guide [derived maps](crate::guide::derived_maps) shows joins, several objects with one key, and how to follow the changes.
 //!
-//! The function runs in a task, one call at a time, and must not block. It may read the map itself. If it returns a key twice, the last value counts. If
+//! The function runs in a task, one call at a time, and must not block. It may read the map itself; a function that holds its
+//! map keeps it from being dropped, so give it a `Weak`, or call [`stop`](DerivedMap::stop). If it returns a key twice, the last value counts. If
 //! it panics, the object has no entries until it changes again, and [`problems`](DerivedMap::problems) names it. `Hash`, `Eq`, `Clone` and `Drop` of
 //! keys and values may run under the map's locks, so they must not read the map; these and `PartialEq` must not panic.
 

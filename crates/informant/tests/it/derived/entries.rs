@@ -380,7 +380,7 @@ async fn the_preferred_value_is_the_greatest_of_all_objects_that_have_the_key() 
             let name = format!("x{}", random.u32(0..6));
             if random.u32(0..4) == 0 {
                 if existing.remove(&name) {
-                    handle.deleted(&format!("shop/{name}"));
+                    handle.deleted(format!("shop/{name}"));
                 }
                 continue;
             }
