@@ -110,7 +110,8 @@ where
     }
 
     /// Names another informer or view that the function reads, through its [lister](SharedInformer::lister). When one of its objects changes,
-    /// `mapping` is called with the old and the new state. The objects of the map whose keys it returns are derived again; other keys are ignored. If `mapping` panics, all objects are derived again.
+    /// `mapping` is called with the old and the new state. The objects of the map whose keys it returns are derived again; other keys are ignored.
+    /// If it panics, the panic is logged and all objects are derived again.
     ///
     /// The function is not called before all informers are synced.
     pub fn with<S: 'static, A, I: IntoIterator<Item = Key>>(

@@ -163,10 +163,11 @@ impl<K: Clone + Eq + Hash, V: PartialEq> DerivedObjects<K, V> {
 
 /// Returns the holders of a key after these edits, in the order in which they took the key.
 fn edited<V>(before: &[Holder<V>], edits: impl IntoIterator<Item = Edit<V>>) -> Vec<Holder<V>> {
+    // With those that leave: removing each would take time in proportion to their number.
     let mut holders = before.to_vec();
-    // Those of the objects that take the key, at that time.
+    // The versions in which objects took the key, of the holders after `before`.
     let mut versions = Vec::new();
-    // Of the objects that hold the key.
+    // The position of each object that holds the key.
     let mut positions: HashMap<Slot, usize> = holders.iter().map(|holder| holder.object).zip(0..).collect();
     for Edit { object, held } in edits {
         match (held, positions.entry(object)) {
