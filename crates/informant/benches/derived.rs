@@ -1,7 +1,7 @@
 //! Derived maps: CPU time per event that changes no entry, memory per entry, and the time of a read.
 //!
-//! CPU time is that of one thread with its own runtime, in which the whole informer runs; the fastest of three rounds is printed. Of the reads, it is
-//! the time of the fastest of 20 rounds.
+//! CPU time is that of one thread with its own runtime, in which the whole informer runs; the fastest of three rounds is printed. For
+//! reads, the elapsed time of the fastest of 20 rounds is printed.
 #![allow(clippy::print_stdout, reason = "the table is the result")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may stop")]
 

@@ -12,15 +12,15 @@ use tracing::error;
 use super::{
     DerivedMap,
     engine::{Engine, Function, Mapping, Source},
-    entries::{Pairs, Prefer, deduplicate},
+    entries::Prefer,
+    lingering::LingeringEntries,
     published::Published,
-    shared::Shared,
+    state::MapState,
 };
 use crate::{
     Cached, Key, SharedInformer, View,
     error::RequestError,
     informer::{AnyInformer, add_batch_handlers},
-    object::Erased,
     panics,
     subscribers::AnyHandler,
 };
@@ -33,11 +33,9 @@ pub struct Derive<K, V> {
     prefer: Option<Prefer<V>>,
     linger: Duration,
     linger_at_most: usize,
+    /// Each informer once.
     informers: Vec<(AnyInformer, Source)>,
 }
-
-/// The number of removed entries that linger, unless [`Derive::linger_at_most`] changes it.
-const MOST_LINGERING: usize = 10_000;
 
 impl<O: 'static> SharedInformer<O> {
     /// Begins to derive a map from the objects of the cache: see [`derived`](crate::derived). `function` returns nothing, one or several pairs
@@ -76,19 +74,26 @@ where
         informers: impl Iterator<Item = &'a AnyInformer>,
         function: impl Fn(&Cached<O>) -> I + Send + 'static,
     ) -> Self {
-        let function = move |object: &Cached<Erased>| {
-            let mut pairs: Pairs<K, V> = function(object.typed_ref()).into_iter().collect();
-            deduplicate(&mut pairs);
-            pairs
-        };
-        Self {
+        let mut derive = Self {
             name: format!("map at {}", Location::caller()).into(),
-            function: Box::new(function),
+            function: Box::new(move |object| function(object.typed_ref()).into_iter().collect()),
             prefer: None,
             linger: Duration::ZERO,
-            linger_at_most: MOST_LINGERING,
-            informers: informers.map(|informer| (informer.clone(), Source::new(None))).collect(),
-        }
+            linger_at_most: 10_000,
+            informers: Vec::new(),
+        };
+        informers.for_each(|informer| derive.source(informer).is_own = true);
+        derive
+    }
+
+    /// Adds an informer, if it is not there already: it has one handler, so that each of its batches is one commit.
+    fn source(&mut self, informer: &AnyInformer) -> &mut Source {
+        let known = self.informers.iter().position(|(other, _)| other.is_same(informer));
+        let position = known.unwrap_or_else(|| {
+            self.informers.push((informer.clone(), Source::default()));
+            self.informers.len() - 1
+        });
+        &mut self.informers[position].1
     }
 
     /// Sets the name in logs and problems. Default: the place in the code that called `derive`.
@@ -106,6 +111,7 @@ where
 
     /// Names another informer or view that the function reads, through its [lister](SharedInformer::lister). When one of its objects changes,
     /// `mapping` is called with the old and the new state. The objects of the map whose keys it returns are derived again; other keys are ignored.
+    /// If it panics, the panic is logged and all objects are derived again.
     ///
     /// The function is not called before all informers are synced.
     pub fn with<S: 'static, A, I: IntoIterator<Item = Key>>(
@@ -113,23 +119,22 @@ where
         informers: impl Into<View<S, A>>,
         mapping: impl Fn(&Cached<S>) -> I + Send + Sync + 'static,
     ) -> Self {
-        let mapping = Arc::new(mapping);
+        let mapping: Mapping = Arc::new(move |object| mapping(object.typed_ref()).into_iter().collect());
         for member in informers.into().informers() {
-            let mapping = Arc::clone(&mapping);
-            let mapping: Mapping = Box::new(move |object| mapping(object.typed_ref()).into_iter().collect());
-            self.informers.push((member.informer.clone(), Source::new(Some(mapping))));
+            self.source(&member.informer).mappings.push(Arc::clone(&mapping));
         }
         self
     }
 
-    /// Keeps entries for this time after they were removed, for [`DerivedMap::get_lingering`]: the 10,000 that were removed last, or as
-    /// many as [`linger_at_most`](Self::linger_at_most) sets.
+    /// Keeps entries for this time after they were removed, for [`DerivedMap::get_lingering`], up to a [number](Self::linger_at_most). Their memory is
+    /// freed at the first event of an informer after that time. Default: they are not kept.
     pub fn linger(mut self, time: Duration) -> Self {
         self.linger = time;
         self
     }
 
-    /// Limits the number of removed entries that [linger](Self::linger).
+    /// Limits the number of removed entries that [linger](Self::linger), to those that were removed last. A key that was removed several times counts
+    /// each time. Default: 10,000.
     pub fn linger_at_most(mut self, entries: usize) -> Self {
         self.linger_at_most = entries;
         self
@@ -143,31 +148,32 @@ where
     pub fn register(self) -> Result<DerivedMap<K, V>, RequestError> {
         let Self { name, function, prefer, linger, linger_at_most, informers } = self;
         let (informers, sources): (Vec<_>, Vec<_>) = informers.into_iter().unzip();
-        let shared = Arc::new(Shared::new(Arc::clone(&name), Published::new(linger, linger_at_most)));
-        let map = Arc::clone(&name);
+        let published = Published::new(LingeringEntries::new(linger, linger_at_most));
+        let map = Arc::new(MapState::new(Arc::clone(&name), published));
+        let map_name = Arc::clone(&name);
         let prefer = prefer.map(|compare| -> Prefer<V> {
             Box::new(move |one, other| {
                 panics::catch(|| compare(one, other)).unwrap_or_else(|panic| {
-                    error!(map = &*map, error = panic, "the preference of a derived map panicked");
+                    error!(map = &*map_name, error = panic, "the preference of a derived map panicked");
                     Ordering::Equal
                 })
             })
         });
-        let engine = Engine::new(Arc::clone(&shared), function, prefer, sources);
+        let engine = Engine::new(Arc::clone(&map), function, prefer, sources);
         // Never contended: the handlers are called one at a time.
         let engine = Arc::new(Mutex::new(engine));
         let handlers = (0..informers.len()).map(|source| {
-            let (shared, weak, engine) = (Arc::clone(&shared), Arc::downgrade(&engine), Arc::clone(&engine));
+            let (map, weak, engine) = (Arc::clone(&map), Arc::downgrade(&engine), Arc::clone(&engine));
             let callback = Box::new(move |events: &[_]| engine.lock().apply(source, events));
-            // The last worker waits for the closures. They go on while another informer runs.
+            // The closures go on while another informer runs: the worker that drops the last callback, and with it the engine, waits for them.
             let after = async move {
                 if weak.strong_count() == 0 {
-                    shared.closures.closed().await;
+                    map.closures.closed().await;
                 }
             };
             AnyHandler::OfBatches { callback, after: Some(Box::pin(after)) }
         });
         let registration = add_batch_handlers(&informers, handlers.collect(), &name)?;
-        Ok(DerivedMap::new(shared, registration, informers))
+        Ok(DerivedMap::new(map, registration, informers))
     }
 }

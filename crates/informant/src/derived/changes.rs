@@ -1,7 +1,7 @@
 //! The changes of a map, for readers that follow it.
 //!
 //! - **In:** the transitions of each commit.
-//! - **Out:** streams of changes, in which the waiting changes of a key are one; wake-ups.
+//! - **Out:** streams of changes, in which the waiting changes of a key are one.
 //! - **Knows nothing of:** objects and informers.
 
 use std::{
@@ -19,9 +19,8 @@ use futures_util::{Stream, StreamExt};
 use hashbrown::{HashMap, hash_map::Entry};
 use parking_lot::Mutex;
 use tokio::{
-    sync::watch,
     task::coop::consume_budget,
-    time::{Instant, Sleep, sleep, timeout},
+    time::{Sleep, sleep},
 };
 
 use super::entries::Transition;
@@ -55,16 +54,8 @@ pub enum Change<K, V> {
     },
 }
 
-impl<K, V> Change<K, V> {
-    /// The key of the entry.
-    pub fn key(&self) -> &K {
-        match self {
-            Self::Added { key, .. } | Self::Changed { key, .. } | Self::Removed { key, .. } => key,
-        }
-    }
-}
-
 /// The waiting changes of one stream: at most one for each key.
+#[derive_where(Default)]
 struct Inbox<K, V> {
     /// The keys by the position of their oldest waiting change.
     order: BTreeMap<u64, K>,
@@ -76,8 +67,6 @@ struct Inbox<K, V> {
     is_paused: bool,
     waker: Option<Waker>,
 }
-
-type SharedInbox<K, V> = Arc<Mutex<Inbox<K, V>>>;
 
 impl<K: Clone + Eq + Hash, V> Inbox<K, V> {
     fn push(&mut self, key: &K, transition: Transition<V>) {
@@ -114,15 +103,11 @@ impl<K: Clone + Eq + Hash, V> Inbox<K, V> {
     }
 }
 
-/// Changes an inbox, and wakes its reader.
-fn update<K, V>(inbox: &Mutex<Inbox<K, V>>, change: impl FnOnce(&mut Inbox<K, V>)) {
+/// Changes an inbox. Returns the waker of its reader, unless it pauses.
+fn update<K, V>(inbox: &Mutex<Inbox<K, V>>, change: impl FnOnce(&mut Inbox<K, V>)) -> Option<Waker> {
     let mut inbox = inbox.lock();
     change(&mut inbox);
-    let waker = if inbox.is_paused { None } else { inbox.waker.take() };
-    drop(inbox);
-    if let Some(waker) = waker {
-        waker.wake();
-    }
+    if inbox.is_paused { None } else { inbox.waker.take() }
 }
 
 /// The changes of a [`DerivedMap`](super::DerivedMap), one after the other: first an [`Added`](Change::Added) for each entry, then what changes.
@@ -131,7 +116,7 @@ fn update<K, V>(inbox: &Mutex<Inbox<K, V>>, change: impl FnOnce(&mut Inbox<K, V>
 /// map is stopped or dropped, or when all its informers have stopped; changes that wait then are dropped.
 #[must_use = "a stream that is dropped receives no changes"]
 pub struct ChangeStream<K, V> {
-    inbox: SharedInbox<K, V>,
+    inbox: Arc<Mutex<Inbox<K, V>>>,
     /// The shortest time between two groups of changes.
     period: Duration,
     /// When the next group may begin.
@@ -145,7 +130,8 @@ where
     K: Clone + Eq + Hash,
     V: PartialEq,
 {
-    /// Delivers changes in groups, and waits at least this long after the begin of a group. Changes of one key that come meanwhile are combined.
+    /// Delivers changes in groups, and waits at least this long after the beginning of a group. Changes of one key that come meanwhile are
+    /// combined.
     pub fn at_most_every(mut self, period: Duration) -> Self {
         self.period = period;
         self
@@ -190,6 +176,9 @@ where
         let this = &mut *self;
         loop {
             if let Some(change) = this.pop() {
+                if this.pause.is_none() && !this.period.is_zero() {
+                    this.pause = Some(Box::pin(sleep(this.period)));
+                }
                 return Poll::Ready(Some(change));
             }
             this.pause.take_if(|pause| pause.as_mut().poll(context).is_ready());
@@ -203,7 +192,6 @@ where
                 return Poll::Pending;
             }
             this.group_end = inbox.next;
-            this.pause = (!this.period.is_zero()).then(|| Box::pin(sleep(this.period)));
         }
     }
 }
@@ -212,44 +200,6 @@ impl<K, V> fmt::Debug for ChangeStream<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let waiting = self.inbox.lock().order.len();
         f.debug_struct("ChangeStream").field("waiting", &waiting).finish_non_exhaustive()
-    }
-}
-
-/// Wakes a program when a [`DerivedMap`](super::DerivedMap) has changed. The program then reads the map.
-#[derive(Debug)]
-pub struct ChangeWatch {
-    /// Whether the map has stopped; sent for each change.
-    is_stopped: watch::Receiver<bool>,
-    period: Duration,
-    /// When the last call returned, if there is a period.
-    last: Option<Instant>,
-}
-
-impl ChangeWatch {
-    pub(super) fn new(is_stopped: watch::Receiver<bool>) -> Self {
-        Self { is_stopped, period: Duration::ZERO, last: None }
-    }
-
-    /// Waits at least this long after a wake-up before the next one.
-    pub fn at_most_every(mut self, period: Duration) -> Self {
-        self.period = period;
-        self
-    }
-
-    /// Waits until the map has changed since the last call, or since the watch was made; false when the map has stopped.
-    ///
-    /// Cancel safe.
-    pub async fn changed(&mut self) -> bool {
-        if let Some(last) = self.last {
-            // Ends early if the map stops.
-            let pause = self.period.saturating_sub(last.elapsed());
-            let _ = timeout(pause, self.is_stopped.clone().wait_for(|is_stopped| *is_stopped)).await;
-        }
-        if *self.is_stopped.borrow() || self.is_stopped.changed().await.is_err() || *self.is_stopped.borrow() {
-            return false;
-        }
-        self.last = (!self.period.is_zero()).then(Instant::now);
-        true
     }
 }
 
@@ -266,9 +216,8 @@ impl<K: Clone + Eq + Hash, V> Followers<K, V> {
     where
         K: 't,
     {
-        let (order, changes, is_closed) = (BTreeMap::new(), HashMap::new(), self.is_closed);
-        let mut inbox = Inbox { order, changes, next: 0, is_closed, is_paused: false, waker: None };
-        if !is_closed {
+        let mut inbox = Inbox { is_closed: self.is_closed, ..Inbox::default() };
+        if !self.is_closed {
             entries.for_each(|(key, value)| inbox.push(key, Transition { before: None, after: Some(value) }));
         }
         let inbox = Arc::new(Mutex::new(inbox));
@@ -277,20 +226,22 @@ impl<K: Clone + Eq + Hash, V> Followers<K, V> {
         ChangeStream { inbox, period: Duration::ZERO, pause: None, group_end: 0 }
     }
 
-    pub(super) fn push(&mut self, transitions: &[(K, Transition<V>)]) {
+    /// Adds changes. Returns the wakers of the readers.
+    pub(super) fn push(&mut self, transitions: &[(K, Transition<V>)]) -> Vec<Waker> {
+        let mut wakers = Vec::new();
         self.inboxes.retain(|inbox| {
             let Some(inbox) = inbox.upgrade() else { return false };
-            update(&inbox, |inbox| {
+            wakers.extend(update(&inbox, |inbox| {
                 transitions.iter().for_each(|(key, transition)| inbox.push(key, transition.clone()));
-            });
+            }));
             true
         });
+        wakers
     }
 
-    pub(super) fn close(&mut self) {
+    /// Ends all streams. Returns the wakers of the readers.
+    pub(super) fn close(&mut self) -> Vec<Waker> {
         self.is_closed = true;
-        for inbox in self.inboxes.drain(..).filter_map(|inbox| inbox.upgrade()) {
-            update(&inbox, Inbox::close);
-        }
+        self.inboxes.drain(..).filter_map(|inbox| update(&*inbox.upgrade()?, Inbox::close)).collect()
     }
 }

@@ -16,19 +16,19 @@ use tracing::{error, warn};
 
 use super::{
     entries::{DerivedObjects, Pairs, Prefer},
-    shared::Shared,
+    state::MapState,
 };
 use crate::{Cached, Deleted, Event, Key, ResourceVersion, object::Erased, panics};
 
 /// Returns the pairs of an object. Users' code.
 pub(super) type Function<K, V> = Box<dyn Fn(&Cached<Erased>) -> Pairs<K, V> + Send>;
 
-/// Returns the keys of the objects that depend on an object of another kind. Users' code.
-pub(super) type Mapping = Box<dyn Fn(&Cached<Erased>) -> Vec<Key> + Send>;
+/// Returns the keys of the objects that depend on an object that the function reads. Users' code.
+pub(super) type Mapping = Arc<dyn Fn(&Cached<Erased>) -> Vec<Key> + Send + Sync>;
 
 /// The derivation of one map. Dropping it stops the map.
 pub(super) struct Engine<K: Clone + Eq + Hash, V> {
-    shared: Arc<Shared<K, V>>,
+    map: Arc<MapState<K, V>>,
     function: Function<K, V>,
     prefer: Option<Prefer<V>>,
     sources: Vec<Source>,
@@ -39,17 +39,20 @@ pub(super) struct Engine<K: Clone + Eq + Hash, V> {
     has_warned: bool,
 }
 
-/// One informer: of the map, or one that the function reads.
+/// One informer: of the map, or one that the function reads, or both.
+#[derive(Default)]
 pub(super) struct Source {
-    /// `None` for an informer of the map.
-    mapping: Option<Mapping>,
+    /// Whether the function is called with its objects.
+    pub(super) is_own: bool,
+    /// Called with its objects when they change.
+    pub(super) mappings: Vec<Mapping>,
     /// The objects of an informer of the map. Kept until all informers are synced; with a join, always.
     states: HashMap<Key, Cached<Erased>>,
     /// The newest version in the last batch of events.
     version: ResourceVersion,
 }
 
-/// The objects that must be derived again, because objects of other kinds changed.
+/// The objects that must be derived again, because objects that the function reads changed.
 #[derive(Default)]
 struct Affected {
     keys: HashSet<Key>,
@@ -61,10 +64,6 @@ struct Affected {
 const SLOW: Duration = Duration::from_millis(100);
 
 impl Source {
-    pub(super) fn new(mapping: Option<Mapping>) -> Self {
-        Self { mapping, states: HashMap::new(), version: ResourceVersion::default() }
-    }
-
     /// Notes the newest version of a batch. It may be older than that of the previous batch, after a restored backup.
     fn note_version(&mut self, events: &[Event<Erased>]) {
         // The version of the last known state is not that of the delete.
@@ -82,13 +81,13 @@ where
     V: PartialEq,
 {
     pub(super) fn new(
-        shared: Arc<Shared<K, V>>,
+        map: Arc<MapState<K, V>>,
         function: Function<K, V>,
         prefer: Option<Prefer<V>>,
         sources: Vec<Source>,
     ) -> Self {
         let unsynced = sources.len();
-        Self { shared, function, prefer, sources, objects: DerivedObjects::default(), unsynced, has_warned: false }
+        Self { map, function, prefer, sources, objects: DerivedObjects::default(), unsynced, has_warned: false }
     }
 
     /// Applies the events of one batch of an informer, all at once.
@@ -96,10 +95,10 @@ where
         self.sources[source].note_version(events);
         let mut affected = Affected::default();
         for event in events {
-            match self.sources[source].mapping.is_some() {
-                true => self.find_affected(source, event, &mut affected),
-                false => self.apply_own(source, event),
+            if self.sources[source].is_own {
+                self.apply_own(source, event);
             }
+            self.find_affected(source, event, &mut affected);
             if let Event::Synced = event {
                 self.unsynced -= 1;
                 affected.all = self.unsynced == 0;
@@ -109,14 +108,14 @@ where
             return;
         }
         self.derive_again(&affected);
-        let Self { shared, objects, prefer, .. } = self;
-        let commit = shared.published.read(|table| objects.commit(table, prefer.as_ref()));
-        shared.commit(commit, self.sources.iter().map(|source| source.version.clone()).collect());
+        let Self { map, objects, prefer, .. } = self;
+        let commit = map.published.read(|table| objects.commit(table, prefer.as_ref()));
+        map.commit(commit, self.sources.iter().map(|source| source.version.clone()).collect());
     }
 
     /// Whether objects may have to be derived again.
     fn keeps_states(&self) -> bool {
-        self.unsynced > 0 || self.sources.iter().any(|source| source.mapping.is_some())
+        self.unsynced > 0 || self.sources.iter().any(|source| !source.mappings.is_empty())
     }
 
     /// Applies an event of an informer of the map.
@@ -140,7 +139,7 @@ where
         }
     }
 
-    /// Notes which objects depend on the old and the new state of an object of another kind.
+    /// Notes which objects depend on the old and the new state of an object that the function reads.
     fn find_affected(&mut self, source: usize, event: &Event<Erased>, affected: &mut Affected) {
         // All objects are derived when the last informer is synced.
         if self.unsynced > 0 {
@@ -152,16 +151,17 @@ where
             Event::Deleted(deleted) => (Some(deleted.object()), None),
             Event::Resynced(_) | Event::Synced => return,
         };
-        let Some(mapping) = &self.sources[source].mapping else { return };
-        for state in [old, new].into_iter().flatten() {
+        let mappings = &self.sources[source].mappings;
+        let states = [old, new].into_iter().flatten();
+        for (state, mapping) in states.flat_map(|state| mappings.iter().map(move |mapping| (state, mapping))) {
             let begun = Instant::now();
             let mapped = panics::catch(|| mapping(state));
-            warn_if_slow(&mut self.has_warned, &self.shared.name, state.key(), begun.elapsed());
+            warn_if_slow(&mut self.has_warned, &self.map.name, state.key(), begun.elapsed());
             match mapped {
                 Ok(keys) => affected.keys.extend(keys),
                 Err(panic) => {
                     affected.all = true;
-                    let (map, key) = (&*self.shared.name, state.key().as_str());
+                    let (map, key) = (&*self.map.name, state.key().as_str());
                     error!(
                         map,
                         key,
@@ -192,7 +192,7 @@ where
 
     /// Removes the object from those at which the function panicked.
     fn forget_failure(&self, source: usize, key: &Key) {
-        let mut failures = self.shared.failures.lock();
+        let mut failures = self.map.failures.lock();
         if !failures.is_empty() {
             failures.remove(&(source, key.clone()));
         }
@@ -203,16 +203,16 @@ where
         self.forget_failure(source, object.key());
         let begun = Instant::now();
         let derived = panics::catch(|| (self.function)(object));
-        warn_if_slow(&mut self.has_warned, &self.shared.name, object.key(), begun.elapsed());
+        warn_if_slow(&mut self.has_warned, &self.map.name, object.key(), begun.elapsed());
         let pairs = derived.unwrap_or_else(|panic| {
-            let (map, key) = (&*self.shared.name, object.key());
+            let (map, key) = (&*self.map.name, object.key());
             error!(
                 map,
                 key = key.as_str(),
                 error = panic,
                 "the function of a derived map panicked; the object has no entries"
             );
-            self.shared.failures.lock().insert((source, key.clone()), panic.into());
+            self.map.failures.lock().insert((source, key.clone()), panic.into());
             Pairs::new()
         });
         self.objects.set(source, object.key(), object.version(), pairs);
@@ -232,6 +232,6 @@ fn warn_if_slow(has_warned: &mut bool, map: &str, key: &Key, took: Duration) {
 
 impl<K: Clone + Eq + Hash, V> Drop for Engine<K, V> {
     fn drop(&mut self) {
-        self.shared.close();
+        self.map.close();
     }
 }

@@ -4,20 +4,21 @@
 //! - **Out:** values, snapshots, changes, and whether they are current.
 //! - **Knows nothing of:** how entries are derived.
 
-use std::{borrow::Borrow, fmt, hash::Hash, sync::Arc};
+use std::{borrow::Borrow, fmt, hash::Hash, sync::Arc, time::Duration};
 
 use derive_where::derive_where;
 use tracing::error;
 
 use super::{
-    changes::{Change, ChangeStream, ChangeWatch},
+    changes::{Change, ChangeStream},
     entries::{Holders, Table},
     published::DerivedSnapshot,
-    shared::Shared,
+    state::MapState,
+    watch::ChangeWatch,
 };
 use crate::{
     error::{StopError, SyncError, WaitError},
-    informer::{AnyInformer, InformerStatus, Problem},
+    informer::{self, AnyInformer, InformerStatus, Problem},
     panics,
     subscribers::Registration,
 };
@@ -27,36 +28,25 @@ use crate::{
 /// Cheap to clone. Dropping the last clone stops the derivation; streams and watches of the map end then.
 #[must_use = "the derivation stops when the last handle is dropped"]
 #[derive_where(Clone)]
-pub struct DerivedMap<K: Clone + Eq + Hash, V> {
+pub struct DerivedMap<K, V> {
     inner: Arc<Inner<K, V>>,
 }
 
 /// The state that all clones share. Dropping it stops the derivation.
-struct Inner<K: Clone + Eq + Hash, V> {
-    shared: Arc<Shared<K, V>>,
+struct Inner<K, V> {
+    state: Arc<MapState<K, V>>,
     registration: Registration,
-    /// Each once.
     informers: Vec<AnyInformer>,
 }
 
-impl<K, V> DerivedMap<K, V>
-where
-    K: Clone + Eq + Hash,
-    V: PartialEq,
-{
-    pub(super) fn new(shared: Arc<Shared<K, V>>, registration: Registration, given: Vec<AnyInformer>) -> Self {
-        let mut informers: Vec<AnyInformer> = Vec::with_capacity(given.len());
-        for informer in given {
-            if !informers.iter().any(|other| other.is_same(&informer)) {
-                informers.push(informer);
-            }
-        }
-        Self { inner: Arc::new(Inner { shared, registration, informers }) }
+impl<K: Clone + Eq + Hash, V> DerivedMap<K, V> {
+    pub(super) fn new(state: Arc<MapState<K, V>>, registration: Registration, informers: Vec<AnyInformer>) -> Self {
+        Self { inner: Arc::new(Inner { state, registration, informers }) }
     }
 
     /// The name of the map in logs and problems.
     pub fn name(&self) -> &Arc<str> {
-        &self.inner.shared.name
+        &self.inner.state.name
     }
 
     /// The value of a key. If several objects have the key, the value of the object that took it last, or the
@@ -65,19 +55,19 @@ where
     where
         K: Borrow<Q>,
     {
-        self.inner.shared.published.read(|table| Some(Arc::clone(table.get(key)?.winner())))
+        self.inner.state.published.read(|table| Some(Arc::clone(table.get(key)?.winner())))
     }
 
-    /// The values of a key, one for each object that has it: first the one that [`get`](Self::get) returns, then the others, the one that took the
-    /// key last first. Changes of the other values are in no stream and cause no wake-up; to follow each of them, make what distinguishes them a part
-    /// of the key.
+    /// The values of a key, one for each object that has it: first the one that [`get`](Self::get) returns, then the others, beginning
+    /// with that of the object that took the key last. Changes of the other values are in no stream and cause no wake-up; to follow each of them, make
+    /// what distinguishes them a part of the key.
     ///
     /// A change of one value costs time in proportion to the number of values of its key. For thousands of them, an [index](crate::Index) is faster.
     pub fn get_all<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Vec<Arc<V>>
     where
         K: Borrow<Q>,
     {
-        self.inner.shared.published.read(|table| table.get(key).map_or_else(Vec::new, Holders::values))
+        self.inner.state.published.read(|table| table.get(key).map_or_else(Vec::new, Holders::values))
     }
 
     /// The value of a key, also if it was removed a short time ago; see [`linger`](super::Derive::linger).
@@ -85,12 +75,12 @@ where
     where
         K: Borrow<Q>,
     {
-        self.inner.shared.published.get_lingering(key)
+        self.inner.state.published.get_lingering(key)
     }
 
     /// The number of keys.
     pub fn len(&self) -> usize {
-        self.inner.shared.published.read(Table::len)
+        self.inner.state.published.read(Table::len)
     }
 
     /// Whether the map has no entries. It has none before it is [synced](Self::synced).
@@ -100,17 +90,17 @@ where
 
     /// All entries of this moment.
     pub fn snapshot(&self) -> DerivedSnapshot<K, V> {
-        self.inner.shared.published.snapshot()
+        self.inner.state.published.snapshot()
     }
 
     /// The changes as a stream: first an [`Added`](Change::Added) for each entry, then what changes.
     pub fn stream(&self) -> ChangeStream<K, V> {
-        self.inner.shared.stream()
+        self.inner.state.stream()
     }
 
     /// Wake-ups, for a program that reads the map again whenever it has changed.
     pub fn watch(&self) -> ChangeWatch {
-        self.inner.shared.watch()
+        self.inner.state.watch()
     }
 
     /// Calls a closure with each change, in a task of the current runtime: first with an `Added` for each entry. If it panics, the panic is logged,
@@ -119,15 +109,17 @@ where
     /// # Panics
     ///
     /// If called outside of a tokio runtime.
-    pub fn on_change(&self, mut callback: impl FnMut(Change<K, V>) + Send + 'static)
+    pub fn on_change(&self, callback: impl FnMut(Change<K, V>) + Send + 'static)
     where
         K: Send + Sync + 'static,
-        V: Send + Sync + 'static,
+        V: PartialEq + Send + Sync + 'static,
     {
-        let (mut changes, name, running) =
-            (self.stream(), Arc::clone(self.name()), self.inner.shared.closures.subscribe());
+        let (changes, name, closures) = (self.stream(), Arc::clone(self.name()), self.inner.state.closures.clone());
         let calls = async move {
-            let _running = running;
+            // When the task first runs: a runtime that is idle must not hold up the stop.
+            let _running = closures.subscribe();
+            // Moved, so that they are dropped before the stop returns.
+            let (mut changes, mut callback) = (changes, callback);
             while let Some(change) = changes.next().await {
                 if let Err(panic) = panics::catch(|| callback(change)) {
                     error!(map = &*name, error = panic, "a closure for the changes of a derived map panicked");
@@ -145,15 +137,26 @@ where
     ///
     /// As for [`Registration::synced`].
     pub async fn synced(&self) -> Result<(), SyncError> {
-        self.inner.registration.synced().await
+        // A closure may be called before the registration is synced, and could not wait for it.
+        if self.is_synced() { Ok(()) } else { self.inner.registration.synced().await }
+    }
+
+    /// As [`synced`](Self::synced), but waits no longer than this for the informers.
+    ///
+    /// # Errors
+    ///
+    /// As for `synced`; and if an informer is not synced by then, with the last failure of each such informer.
+    pub async fn synced_within(&self, within: Duration) -> Result<(), SyncError> {
+        informer::synced(&self.inner.informers, Some(within)).await?;
+        self.synced().await
     }
 
     /// Whether the map is [synced](Self::synced).
     pub fn is_synced(&self) -> bool {
-        self.inner.shared.is_filled()
+        self.inner.state.published.is_filled()
     }
 
-    /// Waits until the map has all changes that are in the caches of its informers at the time of the call. After
+    /// Waits until the map is synced and has all changes that are in the caches of its informers at the time of the call. After
     /// [`wait_for_write`](crate::SharedInformer::wait_for_write) it shows what the program has written.
     ///
     /// Cancel safe.
@@ -162,7 +165,7 @@ where
     ///
     /// As for [`Registration::caught_up`].
     pub async fn caught_up(&self) -> Result<(), WaitError> {
-        self.inner.registration.caught_up().await
+        self.inner.registration.synced_and_caught_up().await
     }
 
     /// Whether the map is synced and has no [problems](Self::problems). Changes may still be on their way, as to every cache.
@@ -173,18 +176,18 @@ where
     /// Why the map may be out of date: the problems of its informers, the objects at which its function panicked, or that it was stopped; empty if
     /// it is current.
     pub fn problems(&self) -> Vec<Problem> {
-        let Inner { shared, informers, registration, .. } = &*self.inner;
+        let Inner { state, informers, registration } = &*self.inner;
         let of_informers = informers.iter().filter_map(|informer| InformerStatus::problem(&informer.status()));
-        let failures = shared.failures.lock();
+        let failures = state.failures.lock();
         let own = failures.iter().next().map(|((_, key), panic)| Problem::NotDerived {
-            map: Arc::clone(&shared.name),
+            map: Arc::clone(&state.name),
             objects: failures.len(),
             key: key.clone(),
             panic: Arc::clone(panic),
         });
         let mut problems: Vec<_> = of_informers.chain(own).collect();
-        if problems.is_empty() && registration.is_removed() {
-            problems.push(Problem::MapStopped { map: Arc::clone(&shared.name) });
+        if problems.is_empty() && registration.is_removed_anywhere() {
+            problems.push(Problem::MapStopped { map: Arc::clone(&state.name) });
         }
         problems
     }
@@ -202,13 +205,13 @@ where
     }
 }
 
-impl<K: Clone + Eq + Hash, V> Drop for Inner<K, V> {
+impl<K, V> Drop for Inner<K, V> {
     fn drop(&mut self) {
         self.registration.remove();
     }
 }
 
-impl<K: Clone + Eq + Hash, V: PartialEq> fmt::Debug for DerivedMap<K, V> {
+impl<K: Clone + Eq + Hash, V> fmt::Debug for DerivedMap<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DerivedMap").field("name", self.name()).field("len", &self.len()).finish_non_exhaustive()
     }

@@ -1,17 +1,18 @@
-//! The entries that readers see, and those that were removed a short time ago.
+//! The entries that readers see.
 //!
 //! - **In:** commits, one at a time.
 //! - **Out:** single entries, and snapshots of all.
 //! - **Knows nothing of:** objects and informers.
 
-use std::{borrow::Borrow, collections::VecDeque, fmt, hash::Hash, sync::Arc, time::Duration};
+use std::{borrow::Borrow, fmt, hash::Hash, sync::Arc};
 
 use derive_where::derive_where;
-use hashbrown::HashMap;
-use parking_lot::{Mutex, RwLock};
-use tokio::time::Instant;
+use parking_lot::RwLock;
 
-use super::entries::{Commit, Holders, Table, Transition};
+use super::{
+    entries::{Holders, Table, Transition},
+    lingering::LingeringEntries,
+};
 use crate::ResourceVersion;
 
 /// All entries of a [`DerivedMap`](super::DerivedMap) at one moment. Cheap to clone; while it is held, the next change copies the map's table.
@@ -19,34 +20,33 @@ use crate::ResourceVersion;
 pub struct DerivedSnapshot<K, V> {
     table: Arc<Table<K, V>>,
     generation: u64,
+    /// Empty until the entries of the initial lists are in the table.
     versions: Arc<[ResourceVersion]>,
 }
 
-/// The current entries, and those that were removed a short time ago.
+/// The current entries, and those that linger.
 pub(super) struct Published<K, V> {
     current: RwLock<DerivedSnapshot<K, V>>,
-    removed: Mutex<RemovedEntries<K, V>>,
+    lingering: LingeringEntries<K, V>,
 }
 
-/// Entries that were removed a short time ago.
-struct RemovedEntries<K, V> {
-    /// For how long they are kept.
-    kept_for: Duration,
-    at_most: usize,
-    by_key: HashMap<K, (Instant, Arc<V>)>,
-    /// The keys in the order of their removal, each with its time. A key that was removed twice is here twice.
-    removals: VecDeque<(Instant, K)>,
-}
-
-/// More writes than this are made in a copy of the table, so that readers do not wait for them; also those for which the table must grow.
+/// More writes than this are made in a copy of the table, so that readers do not wait for them; also those for which the table must grow or shrink.
 const QUICK_WRITES: usize = 1000;
 
+/// Whether a table has room for so many more entries than it has that most of its memory should be freed.
+fn is_sparse<K, V>(table: &Table<K, V>) -> bool {
+    table.capacity() > 2 * QUICK_WRITES && table.len() < table.capacity() / 8
+}
+
 impl<K: Clone + Eq + Hash, V> Published<K, V> {
-    /// Keeps up to `at_most` removed entries, each for this time.
-    pub(super) fn new(kept_for: Duration, at_most: usize) -> Self {
+    pub(super) fn new(lingering: LingeringEntries<K, V>) -> Self {
         let current = DerivedSnapshot { table: Arc::default(), generation: 0, versions: Arc::default() };
-        let removed = RemovedEntries { kept_for, at_most, by_key: HashMap::new(), removals: VecDeque::new() };
-        Self { current: RwLock::new(current), removed: Mutex::new(removed) }
+        Self { current: RwLock::new(current), lingering }
+    }
+
+    /// Whether the entries of the initial lists were written.
+    pub(super) fn is_filled(&self) -> bool {
+        !self.current.read().versions.is_empty()
     }
 
     pub(super) fn snapshot(&self) -> DerivedSnapshot<K, V> {
@@ -59,79 +59,50 @@ impl<K: Clone + Eq + Hash, V> Published<K, V> {
     }
 
     /// Writes a commit, at once. The caller makes one call at a time.
-    pub(super) fn write(&self, commit: &mut Commit<K, V>, versions: Arc<[ResourceVersion]>) {
+    pub(super) fn write(
+        &self,
+        writes: Vec<(K, Option<Holders<V>>)>,
+        transitions: &[(K, Transition<V>)],
+        versions: Arc<[ResourceVersion]>,
+    ) {
         // Before they leave the table, so that a reader finds them in one or the other.
-        self.keep_removed(&commit.transitions);
-        let writes = std::mem::take(&mut commit.writes);
+        self.lingering.keep_removed(transitions);
+        // Declared before the lock is taken, and so dropped after it is released: readers do not wait for that.
+        let previous;
         let mut replaced = Vec::with_capacity(writes.len());
         let is_added = |(_, transition): &&(K, Transition<V>)| transition.before.is_none();
-        let added = commit.transitions.iter().filter(is_added).count();
-        let is_quick =
-            |table: &&mut Table<K, V>| writes.len() <= QUICK_WRITES && table.capacity() - table.len() >= added;
+        let added = transitions.iter().filter(is_added).count();
+        let is_quick = |table: &&mut Table<K, V>| {
+            writes.len() <= QUICK_WRITES && table.capacity() - table.len() >= added && !is_sparse(table)
+        };
         let mut current = self.current.write();
         match Arc::get_mut(&mut current.table).filter(is_quick) {
             Some(table) => apply(table, writes, &mut replaced),
             None if writes.is_empty() => {}
             None => {
                 // Changes a copy. Readers go on with the current table.
-                let table = Arc::clone(&current.table);
+                previous = Arc::clone(&current.table);
                 drop(current);
-                let mut copy = Table::clone(&table);
+                let mut copy = Table::clone(&previous);
                 copy.reserve(added);
                 apply(&mut copy, writes, &mut replaced);
+                if is_sparse(&copy) {
+                    copy.shrink_to(2 * copy.len());
+                }
                 current = self.current.write();
                 current.table = Arc::new(copy);
             }
         }
-        current.generation += u64::from(!commit.transitions.is_empty());
+        current.generation += u64::from(!transitions.is_empty());
         current.versions = versions;
-        // Values are dropped after the lock is released: their destructors are users' code.
-        drop(current);
-        drop(replaced);
     }
 
-    fn keep_removed(&self, transitions: &[(K, Transition<V>)]) {
-        let mut dropped = Vec::new();
-        let mut removed = self.removed.lock();
-        let now = Instant::now();
-        if !removed.kept_for.is_zero() {
-            let gone = transitions.iter().filter(|(_, transition)| transition.after.is_none());
-            for (key, last) in gone.filter_map(|(key, transition)| Some((key, transition.before.as_ref()?))) {
-                dropped.extend(removed.by_key.insert(key.clone(), (now, Arc::clone(last))));
-                removed.removals.push_back((now, key.clone()));
-            }
-        }
-        removed.expire(now, &mut dropped);
-        // Values are dropped after the lock is released: their destructors are users' code.
-        drop(removed);
-        drop(dropped);
-    }
-
-    /// Returns the entry, or the one that was removed a short time ago.
+    /// Returns the entry, or the one that lingers.
     pub(super) fn get_lingering<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<Arc<V>>
     where
         K: Borrow<Q>,
     {
-        self.read(|table| Some(Arc::clone(table.get(key)?.winner()))).or_else(|| {
-            let mut dropped = Vec::new();
-            let mut removed = self.removed.lock();
-            removed.expire(Instant::now(), &mut dropped);
-            removed.by_key.get(key).map(|(_, value)| Arc::clone(value))
-        })
-    }
-}
-
-impl<K: Eq + Hash, V> RemovedEntries<K, V> {
-    fn expire(&mut self, now: Instant, dropped: &mut Vec<(Instant, Arc<V>)>) {
-        while let Some((removed_at, _)) = self.removals.front()
-            && (now - *removed_at >= self.kept_for || self.removals.len() > self.at_most)
-            && let Some((removed_at, key)) = self.removals.pop_front()
-        {
-            // The key may have been removed again since.
-            if self.by_key.get(&key).is_some_and(|(last, _)| *last == removed_at) {
-                dropped.extend(self.by_key.remove(&key));
-            }
-        }
+        self.read(|table| Some(Arc::clone(table.get(key)?.winner()))).or_else(|| self.lingering.get(key))
     }
 }
 
@@ -185,8 +156,9 @@ impl<K: Eq + Hash, V> DerivedSnapshot<K, V> {
         self.generation
     }
 
-    /// For each informer, in the order in which they were given, the version of the last batch of its events that the map has taken into account;
-    /// empty if there was none. The informer itself may have reached a newer version, by a bookmark.
+    /// For each informer, each once, first those of the map and then those of [`with`](super::Derive::with), the newest version in the last batch of its events that
+    /// the map has processed; empty if there was none. The informer itself may have reached a newer version, by a bookmark. There are none before the map
+    /// is [synced](super::DerivedMap::synced).
     pub fn versions(&self) -> &[ResourceVersion] {
         &self.versions
     }
@@ -200,27 +172,37 @@ impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for DerivedSnapshot<K, V> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        cell::{Cell, RefCell},
+        sync::Weak,
+        time::Duration,
+    };
+
     use super::*;
-    use crate::{Key, derived::entries::DerivedObjects};
+    use crate::{
+        Key,
+        derived::entries::{Commit, DerivedObjects},
+    };
 
     /// Derives one entry for each of these numbers, in one commit, and returns the address of the table.
-    fn write(
-        published: &Published<u32, u32>,
-        objects: &mut DerivedObjects<u32, u32>,
+    fn write<K: Clone + Eq + Hash + From<u32>>(
+        published: &Published<K, u32>,
+        objects: &mut DerivedObjects<K, u32>,
         numbers: std::ops::Range<u32>,
     ) -> usize {
         for number in numbers {
             let key = Key::cluster_scoped(&number.to_string());
-            objects.set(0, &key, &ResourceVersion::default(), [(number, number)].into_iter().collect());
+            objects.set(0, &key, &ResourceVersion::default(), [(number.into(), number)].into_iter().collect());
         }
-        let mut commit = published.read(|table| objects.commit(table, None));
-        published.write(&mut commit, Arc::default());
+        let Commit { writes, transitions } = published.read(|table| objects.commit(table, None));
+        published.write(writes, &transitions, Arc::default());
         Arc::as_ptr(&published.snapshot().table) as usize
     }
 
     #[test]
     fn a_commit_changes_the_table_in_place_unless_it_is_large_or_the_table_must_grow_or_a_snapshot_is_held() {
-        let (published, mut objects) = (Published::new(Duration::ZERO, 0), DerivedObjects::default());
+        let (published, mut objects) =
+            (Published::<u32, u32>::new(LingeringEntries::new(Duration::ZERO, 0)), DerivedObjects::default());
         let first = write(&published, &mut objects, 0..10_000);
         let room = u32::try_from(published.read(|table| table.capacity() - table.len())).unwrap();
         assert!(room > 2000, "room for small and for large commits");
@@ -230,7 +212,7 @@ mod tests {
         assert_ne!(large, first);
         let held = published.snapshot();
         assert_ne!(write(&published, &mut objects, 11_002..11_003), large, "a snapshot is held");
-        assert_eq!((held.len(), published.read(HashMap::len)), (11_002, 11_003));
+        assert_eq!((held.len(), published.read(Table::len)), (11_002, 11_003));
         drop(held);
         let mut last = 0;
         let mut next = 11_003;
@@ -239,5 +221,40 @@ mod tests {
             next += 1;
         }
         assert_ne!(write(&published, &mut objects, next..next + 1), last, "it must grow");
+    }
+
+    thread_local! {
+        static PUBLISHED: RefCell<Weak<Published<Probe, u32>>> = RefCell::default();
+        static WAS_LOCKED: Cell<bool> = Cell::default();
+    }
+
+    /// A key that notes whether the table was locked when it was dropped.
+    #[derive(Clone, PartialEq, Eq, Hash)]
+    struct Probe(u32);
+
+    impl From<u32> for Probe {
+        fn from(number: u32) -> Self {
+            Self(number)
+        }
+    }
+
+    impl Drop for Probe {
+        fn drop(&mut self) {
+            if let Some(published) = PUBLISHED.with_borrow(Weak::upgrade) {
+                WAS_LOCKED.set(WAS_LOCKED.get() || published.current.try_read().is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn readers_do_not_wait_while_the_previous_table_is_dropped() {
+        let published = Arc::new(Published::new(LingeringEntries::new(Duration::ZERO, 0)));
+        PUBLISHED.set(Arc::downgrade(&published));
+        let mut objects = DerivedObjects::default();
+
+        write(&published, &mut objects, 0..2000);
+        write(&published, &mut objects, 2000..4000);
+
+        assert!(!WAS_LOCKED.get());
     }
 }

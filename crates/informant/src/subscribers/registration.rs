@@ -274,6 +274,14 @@ impl Registration {
         try_join_all(self.listeners.iter().map(RegisteredListener::caught_up)).await.map(drop)
     }
 
+    /// As [`caught_up`](Self::caught_up), but first waits until all listeners are synced.
+    pub(crate) async fn synced_and_caught_up(&self) -> Result<(), WaitError> {
+        self.check_outside()?;
+        // If one is closed first, the wait below fails.
+        let _ = try_join_all(self.listeners().map(|listener| listener.synced())).await;
+        self.caught_up().await
+    }
+
     fn check_outside(&self) -> Result<(), WaitError> {
         match self.is_inside() {
             true => Err(WaitError::InsideCallback { informer: Arc::clone(&self.informer), handler: self.name() }),
@@ -284,6 +292,11 @@ impl Registration {
     /// Whether the handler receives no more events: it was removed, or the informer has stopped (for a view: all its informers).
     pub fn is_removed(&self) -> bool {
         self.listeners().all(|listener| listener.is_closed())
+    }
+
+    /// Whether the handler receives no more events of at least one informer.
+    pub(crate) fn is_removed_anywhere(&self) -> bool {
+        self.listeners().any(|listener| listener.is_closed())
     }
 
     /// Removes the handler. Has no effect if it was removed before. May be called in the handler's own callbacks.

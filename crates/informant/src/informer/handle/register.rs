@@ -114,8 +114,8 @@ pub(crate) fn add_batch_handlers(
     handlers: Vec<AnyHandler>,
     name: &Arc<str>,
 ) -> Result<Registration, RequestError> {
-    let members =
-        Members { name: informers.first().map_or(name, AnyInformer::name), informers: informers.iter().collect() };
+    let names: Vec<_> = informers.iter().map(|informer| &**informer.name()).collect();
+    let members = Members { name: &names.join(", ").into(), informers: informers.iter().collect() };
     let (filter, resync, policy) = (None, Some(Duration::ZERO), BufferPolicy::Unbounded);
     let options = SubscribeOptions { name: Arc::clone(name), filter, resync, policy };
     members.add_handlers(handlers, &options, WorkerKind::Task)

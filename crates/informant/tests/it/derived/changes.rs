@@ -17,6 +17,16 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 
+/// Counts how often a task is woken.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// D3
 #[tokio::test(start_paused = true)]
 async fn a_value_that_did_not_change_causes_no_wake_up() {
@@ -24,6 +34,9 @@ async fn a_value_that_did_not_change_causes_no_wake_up() {
     let (mut changes, mut wake_ups) = (map.stream(), map.watch());
     assert_eq!(next_line(&mut changes).await, "+a=1");
     let value = map.get("a").unwrap();
+    let wakes = Arc::new(Wakes::default());
+    let waker = Arc::clone(&wakes).into();
+    assert!(Pin::new(&mut changes).poll_next(&mut Context::from_waker(&waker)).is_pending());
 
     for other in ["p", "q"] {
         let mut object = config("x", "a", "1");
@@ -33,8 +46,9 @@ async fn a_value_that_did_not_change_causes_no_wake_up() {
     // A relist of the same objects.
     handle.fail_watch(SourceError::expired);
 
-    assert!(is_idle(&mut changes).await);
     assert!(timeout(Duration::from_secs(60), wake_ups.changed()).await.is_err());
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+    assert!(is_idle(&mut changes).await);
     assert!(Arc::ptr_eq(&value, &map.get("a").unwrap()));
     assert_eq!(map.snapshot().generation(), 1);
 }
@@ -91,6 +105,23 @@ async fn changes_come_in_groups_at_most_once_in_a_period() {
     assert_eq!(groups.iter().map(|(_, second)| *second).collect::<Vec<_>>(), [10, 20, 30], "{groups:?}");
     assert!(groups[1].0.starts_with("~a=1"), "{groups:?}");
     assert!(first_wake_up.elapsed() < period, "its period was over while the stream was read");
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_that_cancelled_each_other_do_not_delay_the_next_one() {
+    let (map, _informer, handle) = map_of([config("x", "a", "0")]).await;
+    let mut changes = map.stream().at_most_every(Duration::from_secs(10));
+    assert_eq!(next_line(&mut changes).await, "+a=0");
+    let begun = Instant::now();
+    tokio::spawn(async move {
+        for (value, seconds) in [("1", 2), ("0", 10), ("2", 1000)] {
+            handle.modified(config("x", "a", value));
+            sleep(Duration::from_secs(seconds)).await;
+        }
+    });
+
+    assert_eq!(next_line(&mut changes).await, "~a=0→2");
+    assert_eq!(begun.elapsed().as_secs(), 12, "the group that would have begun after 10 s is empty");
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,37 +189,6 @@ async fn a_closure_cannot_wait_for_its_own_end() {
 
     let error = outcome.recv().await.unwrap().expect("it does not wait").unwrap_err();
     assert!(error.to_string().contains("callback"), "{error}");
-}
-
-/// Counts how often a task is woken.
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// D3
-#[tokio::test(start_paused = true)]
-async fn the_reader_of_a_stream_is_not_woken_by_a_value_that_did_not_change() {
-    let (map, _informer, handle) = map_of([config("x", "a", "1")]).await;
-    let mut changes = map.stream();
-    next_line(&mut changes).await;
-    let wakes = Arc::new(Wakes::default());
-    let waker = Arc::clone(&wakes).into();
-    assert!(Pin::new(&mut changes).poll_next(&mut Context::from_waker(&waker)).is_pending());
-
-    let mut object = config("x", "a", "1");
-    object["data"]["other"] = "p".into();
-    handle.modified(object);
-    sleep(Duration::from_secs(1)).await;
-    assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
-
-    handle.modified(config("x", "a", "2"));
-    sleep(Duration::from_secs(1)).await;
-    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -309,7 +309,7 @@ async fn a_period_may_be_endless() {
     assert!(is_idle(&mut changes).await);
 }
 
-/// Notes, whenever a task is woken, whether the map is synced, and its problems.
+/// Notes, whenever a task is woken, whether the map is synced, and the number of its problems.
 struct Look {
     map: Map,
     seen: Mutex<Vec<(bool, usize)>>,
@@ -317,7 +317,9 @@ struct Look {
 
 impl Wake for Look {
     fn wake(self: Arc<Self>) {
-        self.seen.lock().unwrap().push((self.map.is_synced(), self.map.problems().len()));
+        let mut synced = Box::pin(self.map.synced());
+        let is_synced = matches!(futures_util::FutureExt::now_or_never(&mut synced), Some(Ok(())));
+        self.seen.lock().unwrap().push((is_synced && self.map.is_synced(), self.map.problems().len()));
     }
 }
 
@@ -419,4 +421,88 @@ async fn a_closure_cannot_wait_for_the_end_of_an_informer_of_its_map() {
     }
     of_map.stop().await.unwrap();
     other.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_map_has_stopped_when_its_closures_are_dropped() {
+    /// Its destructor waits.
+    struct Captured(mpsc::Receiver<()>);
+    impl Drop for Captured {
+        fn drop(&mut self) {
+            self.0.recv().unwrap();
+        }
+    }
+    let (map, _informer, _handle) = map_of([config("x", "a", "1")]).await;
+    let (release, released) = mpsc::channel();
+    let (called, mut is_called) = tokio::sync::mpsc::unbounded_channel();
+    let captured = Captured(released);
+    // A runtime of its own: a worker thread runs a task that it wakes only after the present one.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let entered = runtime.enter();
+    map.on_change(move |_| {
+        let _ = &captured;
+        called.send(()).unwrap();
+    });
+    drop(entered);
+    is_called.recv().await.unwrap();
+
+    let stopped = timeout(Duration::from_millis(50), map.stop()).await;
+    release.send(()).unwrap();
+    map.stop().await.unwrap();
+
+    runtime.shutdown_background();
+    assert!(stopped.is_err(), "the closure was being dropped");
+}
+
+#[tokio::test]
+async fn a_closure_in_a_runtime_that_is_idle_does_not_delay_the_stop() {
+    let (map, informer, _handle) = map_of([config("x", "a", "1")]).await;
+    let idle = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let of_idle = map.clone();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _entered = idle.enter();
+            of_idle.on_change(|_| ());
+        });
+    });
+
+    let stopped = timeout(Duration::from_secs(10), map.stop()).await.is_ok();
+    let informer_stopped = timeout(Duration::from_secs(10), informer.stop()).await.is_ok();
+
+    idle.shutdown_background();
+    assert_eq!((stopped, informer_stopped), (true, true));
+}
+
+/// A waker may run the task at once, under the locks of the code that wakes it.
+#[test]
+fn a_waker_may_open_a_stream() {
+    struct OpensStream(Map, AtomicUsize);
+    impl Wake for OpensStream {
+        fn wake(self: Arc<Self>) {
+            drop(self.0.stream());
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let wakes = async |is_stopped: bool| {
+        let (map, _informer, handle) = map_of([config("x", "a", "1")]).await;
+        let opens = Arc::new(OpensStream(map.clone(), AtomicUsize::new(0)));
+        let waker = Arc::clone(&opens).into();
+        let mut changes = map.stream();
+        next_line(&mut changes).await;
+        assert!(Pin::new(&mut changes).poll_next(&mut Context::from_waker(&waker)).is_pending());
+        if is_stopped {
+            map.stop().await.unwrap();
+        } else {
+            handle.modified(config("x", "a", "2"));
+            sleep(Duration::from_secs(1)).await;
+        }
+        opens.1.load(Ordering::Relaxed)
+    };
+    // In a thread, because a deadlock is no timeout.
+    let (sender, outcome) = mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        sender.send(runtime.block_on(async { [wakes(false).await, wakes(true).await] })).unwrap();
+    });
+    assert_eq!(outcome.recv_timeout(Duration::from_secs(20)), Ok([1, 1]));
 }

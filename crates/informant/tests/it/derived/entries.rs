@@ -1,10 +1,8 @@
 //! Which entries a map has: its promises D1, D2 and D4, several objects with one key, entries that linger.
 
 use std::{
-    sync::{
-        Arc, Mutex, OnceLock, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -37,16 +35,15 @@ async fn the_entries_follow_the_objects() {
 async fn a_map_is_empty_until_it_has_all_objects_of_the_initial_list() {
     let (informer, _handle) = informer([config("x", "a", "1"), config("y", "b", "2")]);
     let map = informer.derive(pairs).register().unwrap();
-    let mut sizes = Vec::new();
     let mut wake_ups = map.watch();
     assert!((map.is_empty(), map.is_synced(), map.is_fresh()) == (true, false, false));
     informer.start();
 
     assert!(wake_ups.changed().await);
-    sizes.push(map.len());
+    let size = map.len();
 
     map.synced().await.unwrap();
-    assert_eq!((sizes, map.snapshot().generation(), map.is_fresh()), (vec![2], 1, true));
+    assert_eq!((size, map.snapshot().generation(), map.is_fresh()), (2, 1, true));
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,24 +72,29 @@ async fn a_removal_that_the_watch_missed_is_not_lost_and_does_not_remove_the_ent
     assert_eq!(shown(&map), "10.0.0.7=new 10.0.0.9=created again");
 }
 
-/// D4: the watch delivers the changes one after the other, and a relist all at once.
+/// D4: the watch delivers the changes one after the other, and a relist all at once, however many there are.
 #[tokio::test(start_paused = true)]
 async fn all_changes_of_a_relist_are_seen_together() {
-    let objects = || (0..50).map(|number| config(&format!("x{number}"), &format!("k{number}"), "1"));
-    let (informer, handle) = informer([]);
-    objects().for_each(|object| drop(handle.added(object)));
-    let map = informer.derive(pairs).register().unwrap();
-    informer.start();
-    map.synced().await.unwrap();
-    let mut wake_ups = map.watch();
-    handle.fail_watch(SourceError::expired);
-    for number in 0..50 {
-        handle.modified(config(&format!("x{number}"), &format!("k{number} l{number}"), "2"));
+    for count in [50, 3000] {
+        let (informer, handle) = informer([]);
+        for number in 0..count {
+            handle.added(config(&format!("x{number}"), &format!("k{number}"), "1"));
+        }
+        let map = informer.derive(pairs).register().unwrap();
+        informer.start();
+        map.synced().await.unwrap();
+        let mut wake_ups = map.watch();
+        handle.fail_watch(SourceError::expired);
+        for number in 0..count {
+            handle.modified(config(&format!("x{number}"), &format!("k{number} l{number}"), "2"));
+        }
+
+        assert!(wake_ups.changed().await);
+
+        let seen = map.snapshot();
+        assert!(seen.len() == 2 * count && seen.iter().all(|(_, value)| **value == "2"), "{count}");
+        assert_eq!(seen.generation(), 2);
     }
-
-    assert!(wake_ups.changed().await);
-
-    assert_eq!((map.len(), map.snapshot().iter().all(|(_, value)| **value == "2")), (100, true));
 }
 
 #[tokio::test(start_paused = true)]
@@ -321,49 +323,88 @@ async fn a_key_that_comes_and_goes_lingers_once() {
     assert!(map.get_lingering(&1).is_some() && kept < 20, "{kept} keys are kept");
 }
 
-/// A value that looks for its key when it is dropped.
-struct Probe {
-    number: u32,
-    map: Arc<OnceLock<Weak<DerivedMap<String, Probe>>>>,
-    missed: Arc<AtomicBool>,
+#[tokio::test(start_paused = true)]
+async fn values_that_lingered_are_freed_at_the_next_event() {
+    let objects = [config("x", "a", "1"), config("y", "b", "2")];
+    let (map, _informer, handle) = map_with(objects, |derive| derive.linger(Duration::from_secs(60))).await;
+    let value = Arc::downgrade(&map.get("a").unwrap());
+    handle.deleted("shop/x");
+    sleep(Duration::from_secs(70)).await;
+
+    // It changes no entry.
+    let mut object = config("y", "b", "2");
+    object["data"]["other"] = "p".into();
+    handle.modified(object);
+    sleep(Duration::from_secs(1)).await;
+
+    assert!(value.upgrade().is_none());
 }
 
-impl PartialEq for Probe {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
+#[test]
+fn a_map_that_was_large_frees_its_memory() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let [small, large] = [10, 50_000].map(|most| {
+        let held = allocation_counter::measure(|| {
+            let runtime = runtime();
+            let kept = runtime.block_on(async {
+                let (informer, handle) = informer([config("x", "", "10")]);
+                let numbers = |object: &Cached<ConfigMap>| 0..field(object, "value").parse::<u32>().unwrap();
+                let map = informer.derive(move |object| numbers(object).map(|number| (number, ()))).register().unwrap();
+                informer.start();
+                map.synced().await.unwrap();
+                for count in [most, 10, 9] {
+                    handle.modified(config("x", "", &count.to_string()));
+                    sleep(Duration::from_secs(1)).await;
+                    assert_eq!(map.len(), count);
+                }
+                (map, informer, handle)
+            });
+            std::mem::forget((kept, runtime));
+        });
+        held.bytes_current
+    });
+    assert!(large < small + 100_000, "{small} {large}");
 }
 
-impl Drop for Probe {
-    fn drop(&mut self) {
-        if let Some(map) = self.map.get().and_then(Weak::upgrade) {
-            self.missed.fetch_or(map.get_lingering("a").is_none(), Ordering::Relaxed);
+/// Compared with a model.
+#[tokio::test(start_paused = true)]
+async fn the_preferred_value_is_the_greatest_of_all_objects_that_have_the_key() {
+    let mut random = fastrand::Rng::with_seed(5);
+    for _ in 0..30 {
+        let (map, informer, handle) = map_with([], |derive| derive.prefer(Ord::cmp)).await;
+        let mut existing = BTreeSet::new();
+        for _ in 0..60 {
+            if random.u32(0..10) == 0 {
+                handle.fail_watch(SourceError::expired);
+            }
+            let name = format!("x{}", random.u32(0..6));
+            if random.u32(0..4) == 0 {
+                if existing.remove(&name) {
+                    handle.deleted(format!("shop/{name}"));
+                }
+                continue;
+            }
+            let keys: Vec<_> = (0..random.usize(0..14)).map(|_| format!("k{}", random.u32(0..9))).collect();
+            let object = config(&name, &keys.join(" "), &random.u32(0..4).to_string());
+            match existing.insert(name) {
+                true => drop(handle.added(object)),
+                false => drop(handle.modified(object)),
+            }
+            if random.bool() {
+                sleep(Duration::from_millis(random.u64(0..3000))).await;
+            }
+        }
+        sleep(Duration::from_secs(100)).await;
+
+        let mut expected = BTreeMap::<String, BTreeSet<String>>::new();
+        for (key, value) in informer.lister().list().iter().flat_map(pairs) {
+            expected.entry(key).or_default().insert(value);
+        }
+        let (all, keys) = (map.snapshot(), expected.keys().collect::<Vec<_>>());
+        assert_eq!(all.iter().map(|(key, _)| key).collect::<BTreeSet<_>>(), keys.into_iter().collect());
+        for (key, values) in &expected {
+            let found: BTreeSet<_> = all.get_all(key).iter().map(ToString::to_string).collect();
+            assert_eq!((all.get(key).map(|value| &**value), &found), (values.last(), values));
         }
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lingering_entry_can_be_read_until_the_live_one_is_there() {
-    let (informer, handle) = informer([config("x", "a", "1")]);
-    let (own, missed) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
-    let (of_values, noted) = (Arc::clone(&own), Arc::clone(&missed));
-    let map = informer
-        .derive(move |object| {
-            let number = field(object, "value").parse().unwrap();
-            Some(("a".to_owned(), Probe { number, map: Arc::clone(&of_values), missed: Arc::clone(&noted) }))
-        })
-        .linger(Duration::from_secs(60))
-        .register()
-        .unwrap();
-    informer.start();
-    map.synced().await.unwrap();
-    let map = Arc::new(map);
-    drop(own.set(Arc::downgrade(&map)));
-    handle.deleted("shop/x");
-    sleep(Duration::from_secs(1)).await;
-
-    handle.added(config("y", "a", "2"));
-    sleep(Duration::from_secs(1)).await;
-
-    assert_eq!((map.get("a").unwrap().number, missed.load(Ordering::Relaxed)), (2, false));
 }

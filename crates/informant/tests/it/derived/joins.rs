@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use informant::{Key, derived::DerivedMap, error::SourceError};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::*;
 
@@ -91,6 +91,60 @@ async fn a_batch_of_another_informer_is_one_change() {
     assert_eq!((after.generation() - before, after.versions().len()), (1, 2));
 }
 
+/// D4
+#[tokio::test(start_paused = true)]
+async fn a_batch_of_an_informer_that_is_read_several_times_is_one_change() {
+    let (informer, handle) = informer([config("a", "g", ""), config("b", "g", "")]);
+    let lister = informer.lister();
+    let keys = [informer.lister(), informer.lister()]
+        .map(|lister| move |_: &_| lister.list().into_iter().map(|it| it.key().clone()).collect::<Vec<Key>>());
+    let [of_first, of_second] = keys;
+    let map = informer
+        .derive(move |object| [(object.key().name().to_owned(), lister.len().to_string())])
+        .with(&informer, of_first)
+        .with(&informer, of_second)
+        .register()
+        .unwrap();
+    let mut changes = map.stream();
+    informer.start();
+    map.synced().await.unwrap();
+    assert_eq!((shown(&map).as_str(), map.snapshot().versions().len()), ("a=2 b=2", 1));
+    for _ in 0..2 {
+        next_line(&mut changes).await;
+    }
+
+    handle.added(config("c", "g", ""));
+    next_line(&mut changes).await;
+
+    assert_eq!((shown(&map).as_str(), map.snapshot().generation()), ("a=3 b=3 c=3", 2));
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(map.snapshot().generation(), 2);
+    informer.stop().await.unwrap();
+    assert_eq!(map.problems().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn caught_up_waits_until_the_map_is_filled() {
+    let ((pods, _pods), (services, _services)) = (informer([config("p", "a", "1")]), informer([]));
+    let map = pods.derive(pairs).with(&services, |_| []).register().unwrap();
+    pods.start();
+    pods.synced().await.unwrap();
+    assert!(timeout(Duration::from_secs(60), map.caught_up()).await.is_err());
+    let error = map.synced_within(Duration::from_secs(1)).await.unwrap_err().to_string();
+    assert!(error.contains(&**services.name()) && error.contains("has not been started"), "{error}");
+
+    services.start();
+    map.caught_up().await.unwrap();
+
+    assert_eq!(shown(&map), "a=1");
+    map.synced_within(Duration::ZERO).await.unwrap();
+    let other = pods.derive(pairs).with(&informer([]).0, |_| []).register().unwrap();
+    other.stop().await.unwrap();
+    let (synced, caught_up) = (other.synced().await.unwrap_err(), other.caught_up().await.unwrap_err());
+    assert!(matches!(caught_up, informant::error::WaitError::Removed { .. }), "{caught_up}");
+    assert!(synced.to_string().contains(&format!("{}, ", pods.name())), "all informers are named: {synced}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_mapping_may_name_objects_that_do_not_exist() {
     let ((pods, _), (services, handle)) = (informer([config("p", "a", "1")]), informer([]));
@@ -107,16 +161,4 @@ async fn a_mapping_may_name_objects_that_do_not_exist() {
     sleep(Duration::from_secs(1)).await;
 
     assert_eq!((shown(&map).as_str(), map.problems().len()), ("a=1", 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_informer_that_is_read_twice_has_each_problem_once() {
-    let (informer, _handle) = informer([config("p", "a", "1")]);
-    let map = informer.derive(pairs).with(&informer, |object| [object.key().clone()]).register().unwrap();
-    informer.start();
-    map.synced().await.unwrap();
-
-    informer.stop().await.unwrap();
-
-    assert_eq!(map.problems().len(), 1);
 }

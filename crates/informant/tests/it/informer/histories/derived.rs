@@ -1,8 +1,12 @@
-//! Derived maps in the histories: one whose keys objects share, and one whose function reads other objects.
+//! Derived maps in the histories: one whose keys objects share, one whose function reads objects of the same informer, and one whose function reads
+//! those of another informer, with a server and faults of its own.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -12,6 +16,10 @@ use informant::{
 };
 use tokio::task::JoinHandle;
 
+use super::{
+    troubles::Trouble,
+    world::{World, converges},
+};
 use crate::{
     reflector::soak::Texted,
     support::{key, reflector::sleep_seconds},
@@ -24,13 +32,22 @@ type Entries = BTreeMap<String, u32>;
 pub(super) struct DerivedMaps<O: Texted> {
     informer: SharedInformer<O>,
     shared_keys: DerivedMap<String, u32>,
-    selected: DerivedMap<Key, BTreeSet<String>>,
+    other: World<O>,
+    joins: [Join<O>; 2],
     model: Arc<Mutex<Model>>,
     /// What a reader saw whenever the map changed.
     seen: Arc<Mutex<Vec<Entries>>>,
     /// The entries to which the changes add up, and what was wrong with a change.
     followed: Arc<Mutex<(Entries, Vec<String>)>>,
     tasks: Vec<JoinHandle<()>>,
+}
+
+/// A map of the objects of one informer, with their numbers and the objects of another or the same informer that select them.
+struct Join<O> {
+    read: SharedInformer<O>,
+    map: DerivedMap<Key, (u32, BTreeSet<String>)>,
+    /// The number of batches of both informers that changed any object.
+    batches: Arc<AtomicU64>,
 }
 
 /// The number in the text of an object.
@@ -109,20 +126,60 @@ impl Model {
     }
 }
 
+/// Counts the batches that change any object.
+fn count<O: Texted>(informer: &SharedInformer<O>, batches: &Arc<AtomicU64>) {
+    let batches = Arc::clone(batches);
+    let count = move |batch: &[Event<O>]| {
+        let is_change = |event: &Event<O>| !matches!(event, Event::Resynced(_) | Event::Synced);
+        batches.fetch_add(u64::from(batch.iter().any(is_change)), Ordering::Relaxed);
+    };
+    informer.subscribe().on_batch(count).register().unwrap();
+}
+
+impl<O: Texted> Join<O> {
+    fn register(informer: &SharedInformer<O>, read: &SharedInformer<O>, batches: Arc<AtomicU64>) -> Self {
+        let lister = read.lister();
+        let map = informer
+            .derive(move |object| [(object.key().clone(), (number(object), selectors(&lister.list(), object.key())))])
+            .with(read, |object| [selected_by(number(object))])
+            .register()
+            .unwrap();
+        Self { read: read.clone(), map, batches }
+    }
+
+    /// Returns what is wrong with the map.
+    async fn check(&self, objects: &[Cached<O>]) -> Vec<String> {
+        self.map.caught_up().await.unwrap();
+        let (mut wrong, read, all) = (Vec::new(), self.read.lister().list(), self.map.snapshot());
+        let pair = |object: &Cached<O>| (object.key().clone(), (number(object), selectors(&read, object.key())));
+        let expected: BTreeMap<_, _> = objects.iter().map(pair).collect();
+        let found: BTreeMap<_, _> = all.iter().map(|(key, value)| (key.clone(), (**value).clone())).collect();
+        if expected != found {
+            wrong.push(format!("D1, join: {found:?} is not {expected:?}"));
+        }
+        let batches = self.batches.load(Ordering::Relaxed);
+        if all.generation() > batches {
+            wrong.push(format!("D4, join: {batches} batches made {} changes", all.generation()));
+        }
+        wrong
+    }
+}
+
 impl<O: Texted> DerivedMaps<O> {
     /// Registers the maps. The informer must not have started.
-    pub(super) fn register(informer: &SharedInformer<O>, random: &mut fastrand::Rng) -> Self {
+    pub(super) fn register(informer: &SharedInformer<O>, streams: bool, random: &mut fastrand::Rng) -> Self {
         let model = Arc::new(Mutex::new(Model { history: vec![Entries::new()], ..Model::default() }));
         let recorded = Arc::clone(&model);
         informer.subscribe().on_batch(move |batch| recorded.lock().unwrap().receive(batch)).register().unwrap();
 
         let shared_keys = informer.derive(|object| pairs(number(object))).named("shared keys").register().unwrap();
-        let lister = informer.lister();
-        let selected = informer
-            .derive(move |object| [(object.key().clone(), selectors(&lister.list(), object.key()))])
-            .with(informer, |object| [selected_by(number(object))])
-            .register()
-            .unwrap();
+        let other = World::<O>::new(streams, random);
+        let [of_one, of_both] = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
+        for (counted, batches) in [(informer, &of_one), (informer, &of_both), (&other.informer, &of_both)] {
+            count(counted, batches);
+        }
+        let joins = [Join::register(informer, informer, of_one), Join::register(informer, &other.informer, of_both)];
+        other.informer.start();
 
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (recorded, map) = (Arc::clone(&seen), shared_keys.clone());
@@ -144,17 +201,30 @@ impl<O: Texted> DerivedMaps<O> {
                 }
             }
         });
-        Self { informer: informer.clone(), shared_keys, selected, model, seen, followed, tasks: vec![reader, follower] }
+        let tasks = vec![reader, follower];
+        Self { informer: informer.clone(), shared_keys, other, joins, model, seen, followed, tasks }
+    }
+
+    /// Changes the objects of the other informer, perhaps with a trouble of its own.
+    pub(super) async fn change_others(&mut self, random: &mut fastrand::Rng) {
+        if random.u32(0..4) == 0 && !self.other.is_quiet {
+            self.other.strike(Trouble::any(random), random).await;
+        }
+        if !self.other.is_quiet {
+            self.other.change(random);
+        }
     }
 
     /// Stops the maps after the informer is quiet. Returns what is wrong with them.
     pub(super) async fn check(self) -> Vec<String> {
-        for registration in [self.shared_keys.caught_up().await, self.selected.caught_up().await] {
-            registration.unwrap();
+        let mut wrong = Vec::new();
+        self.other.server.clear_faults();
+        if !converges(&self.other.informer, &self.other.server).await {
+            wrong.push("P1: the other informer does not have the objects of its server".to_owned());
         }
+        self.shared_keys.caught_up().await.unwrap();
         // The stream may pause.
         sleep_seconds(100.0).await;
-        let mut wrong = Vec::new();
         let objects = self.informer.lister().list();
         let mut expected: BTreeMap<String, Vec<u32>> = BTreeMap::new();
         for (key, value) in objects.iter().flat_map(|object| pairs(number(object))) {
@@ -167,12 +237,8 @@ impl<O: Texted> DerivedMaps<O> {
         if expected != found {
             wrong.push(format!("D1: {found:?} is not {expected:?}"));
         }
-        let expected: BTreeMap<_, _> =
-            objects.iter().map(|object| (object.key().clone(), selectors(&objects, object.key()))).collect();
-        let found: BTreeMap<_, _> =
-            self.selected.snapshot().iter().map(|(key, value)| (key.clone(), (**value).clone())).collect();
-        if expected != found {
-            wrong.push(format!("D1, join: {found:?} is not {expected:?}"));
+        for join in &self.joins {
+            wrong.extend(join.check(&objects).await);
         }
 
         let model = std::mem::take(&mut *self.model.lock().unwrap());
@@ -195,7 +261,13 @@ impl<O: Texted> DerivedMaps<O> {
             wrong.push(format!("the changes add up to {followed:?} instead of {last:?}"));
         }
         self.shared_keys.stop().await.unwrap();
-        self.selected.stop().await.unwrap();
+        for join in &self.joins {
+            join.map.stop().await.unwrap();
+        }
+        self.other.informer.stop().await.unwrap();
+        for wait in self.other.waits {
+            wrong.extend(wait.await.unwrap());
+        }
         for task in self.tasks {
             task.await.unwrap();
         }

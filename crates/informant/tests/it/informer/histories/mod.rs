@@ -54,7 +54,7 @@ async fn run_once<O: Texted>(setting: Setting, random: &mut fastrand::Rng, figur
     let mut followers: Vec<_> = (0..random.usize(0..3)).map(|_| Follower::join(&world, random)).collect();
     let mut histories = Vec::new();
     // Not in all runs: their checks take as long as the rest.
-    let maps = (random.u32(0..3) == 0).then(|| DerivedMaps::register(&informer, random));
+    let mut maps = (random.u32(0..3) == 0).then(|| DerivedMaps::register(&informer, streams, random));
     informer.start();
     if random.bool() {
         // Many watches expire, so the informer lists again.
@@ -78,6 +78,9 @@ async fn run_once<O: Texted>(setting: Setting, random: &mut fastrand::Rng, figur
         let longest = [0.01, 2.0, 20.0, 700.0][random.usize(0..4)];
         sleep_seconds(random.f64() * longest).await;
         world.change(random);
+        if let Some(maps) = &mut maps {
+            maps.change_others(random).await;
+        }
         if random.u32(0..15) == 0 {
             world.server.compact();
         }

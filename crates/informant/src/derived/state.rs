@@ -4,67 +4,57 @@
 //! - **Out:** the entries, and their changes for those who follow them.
 //! - **Knows nothing of:** events and informers.
 
-use std::{
-    hash::Hash,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{hash::Hash, sync::Arc, task::Waker};
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{
-    changes::{ChangeStream, ChangeWatch, Followers},
+    changes::{ChangeStream, Followers},
     entries::Commit,
     published::Published,
+    watch::ChangeWatch,
 };
 use crate::{Key, ResourceVersion};
 
-/// The state of one map.
-pub(super) struct Shared<K, V> {
+/// The state of one map: its entries, and those who follow them.
+pub(super) struct MapState<K, V> {
     pub(super) name: Arc<str>,
     pub(super) published: Published<K, V>,
     /// Locked during a commit, so that a stream that joins misses no change and receives none twice.
     followers: Mutex<Followers<K, V>>,
-    /// Whether the map has stopped; sent for each change.
-    is_stopped: watch::Sender<bool>,
+    /// Wakes those who watch the map, at each change. The value tells whether the map has stopped.
+    wake_ups: watch::Sender<bool>,
     /// Each task that calls a closure for the changes has a receiver.
     pub(super) closures: watch::Sender<()>,
-    /// Whether the entries of the initial lists were written. Set before readers are woken.
-    is_filled: AtomicBool,
     /// The objects at which the function panicked in their present state, by the position of their informer, and the message.
     pub(super) failures: Mutex<HashMap<(usize, Key), Arc<str>>>,
 }
 
-impl<K: Clone + Eq + Hash, V> Shared<K, V> {
+impl<K: Clone + Eq + Hash, V> MapState<K, V> {
     pub(super) fn new(name: Arc<str>, published: Published<K, V>) -> Self {
         Self {
             name,
             published,
             followers: Mutex::default(),
-            is_stopped: watch::Sender::new(false),
+            wake_ups: watch::Sender::new(false),
             closures: watch::Sender::default(),
-            is_filled: AtomicBool::new(false),
             failures: Mutex::default(),
         }
     }
 
-    pub(super) fn commit(&self, mut commit: Commit<K, V>, versions: Arc<[ResourceVersion]>) {
+    pub(super) fn commit(&self, commit: Commit<K, V>, versions: Arc<[ResourceVersion]>) {
+        let Commit { writes, transitions } = commit;
         let mut followers = self.followers.lock();
-        self.published.write(&mut commit, versions);
-        self.is_filled.store(true, Ordering::Release);
-        if !commit.transitions.is_empty() {
-            followers.push(&commit.transitions);
+        self.published.write(writes, &transitions, versions);
+        if !transitions.is_empty() {
+            let wakers = followers.push(&transitions);
+            // A waker is code of an executor, which may open a stream.
             drop(followers);
-            self.is_stopped.send_modify(|_| ());
+            wakers.into_iter().for_each(Waker::wake);
+            self.wake_ups.send_modify(|_| ());
         }
-    }
-
-    pub(super) fn is_filled(&self) -> bool {
-        self.is_filled.load(Ordering::Acquire)
     }
 
     pub(super) fn stream(&self) -> ChangeStream<K, V> {
@@ -73,12 +63,13 @@ impl<K: Clone + Eq + Hash, V> Shared<K, V> {
     }
 
     pub(super) fn watch(&self) -> ChangeWatch {
-        ChangeWatch::new(self.is_stopped.subscribe())
+        ChangeWatch::new(self.wake_ups.subscribe())
     }
 
     /// Ends all streams and watches.
     pub(super) fn close(&self) {
-        self.followers.lock().close();
-        self.is_stopped.send_replace(true);
+        let wakers = self.followers.lock().close();
+        wakers.into_iter().for_each(Waker::wake);
+        self.wake_ups.send_replace(true);
     }
 }
