@@ -189,7 +189,7 @@ pub enum SourceError {
         objects: Vec<Key>,
     },
 
-    /// The informers of the factory take more memory than its [budget](crate::factory::FactoryBuilder::memory_budget), and all objects that can be packed are
+    /// The informers of the factory take more memory than its budget (`FactoryBuilder::memory_budget`), and all objects that can be packed are
     /// packed. Nothing is dropped.
     #[error(
         "the caches of all informers take {used} bytes, {budget} are allowed; select fewer objects, `cut` large fields, or raise the budget"

@@ -67,7 +67,7 @@ impl<K> Lazy<K> {
     ///
     /// # Errors
     ///
-    /// If the object is [packed](crate::factory::FactoryBuilder::memory_budget), and its packed JSON is damaged.
+    /// If the object is packed (`FactoryBuilder::memory_budget`), and its packed JSON is damaged.
     pub fn json(&self) -> Result<LazyJson, DecodeError> {
         self.held.read()
     }

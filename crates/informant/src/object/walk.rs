@@ -211,31 +211,26 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks over a string, and returns true if it has escapes.
-    #[inline]
     fn skip_string(&mut self) -> Walked<bool> {
-        let at = next_special(self.json, self.at + 1);
-        if self.json.get(at) != Some(&b'"') {
-            return self.skip_rest_of_string(at).map(|()| true);
-        }
-        self.at = at + 1;
-        Ok(false)
-    }
-
-    /// Walks to the end of a string, from a byte that is special in it.
-    #[cold]
-    fn skip_rest_of_string(&mut self, special: usize) -> Walked<()> {
-        self.at = special;
+        let mut has_escapes = false;
+        let mut at = self.at + 1;
         loop {
-            match self.peek() {
+            at = next_special(self.json, at);
+            match self.json.get(at) {
                 Some(b'"') => {
-                    self.at += 1;
-                    return Ok(());
+                    self.at = at + 1;
+                    return Ok(has_escapes);
                 }
                 Some(b'\\') => {
+                    has_escapes = true;
+                    self.at = at;
                     self.escape()?;
-                    self.at = next_special(self.json, self.at);
+                    at = self.at;
                 }
-                other => return Err(other.map_or(SyntaxProblem::Truncated, |_| SyntaxProblem::ControlCharacter)),
+                other => {
+                    self.at = at;
+                    return Err(other.map_or(SyntaxProblem::Truncated, |_| SyntaxProblem::ControlCharacter));
+                }
             }
         }
     }
@@ -430,26 +425,27 @@ impl From<Option<&FieldTree>> for MemberAction {
 #[inline]
 pub(super) fn next_special(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
-    while let Some(sixteen) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-        match first_special(sixteen) {
-            16 => at += 16,
-            offset => return at + offset,
+    while let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        match first_special(*eight) {
+            None => at += 8,
+            Some(offset) => return at + offset,
         }
     }
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f);
     let rest = bytes.get(at..).unwrap_or_default();
-    at + rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len())
+    at + rest.iter().position(is_special).unwrap_or(rest.len())
 }
 
-/// As [`next_special`], for sixteen bytes. The compiler makes a few instructions of it that compare all of them at once.
-#[inline]
-fn first_special(bytes: &[u8; 16]) -> usize {
-    // An array by position: of `bytes.map` the compiler makes sixteen comparisons.
-    let marks = std::array::from_fn(|position| if is_special(bytes[position]) { 0xff } else { 0 });
-    (u128::from_le_bytes(marks).trailing_zeros() / 8) as usize
-}
-
-/// Written without a branch, so that it works on several bytes at once.
-#[inline]
-fn is_special(byte: u8) -> bool {
-    (byte == b'"') | (byte == b'\\') | (byte < 0x20)
+/// As [`next_special`], for eight bytes.
+///
+/// It tests all eight at once: each test sets the high bit of the bytes that pass it. A borrow can set the bit of a later byte too, but
+/// never of an earlier one.
+fn first_special(eight: [u8; 8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 0xff;
+    const HIGHS: u64 = ONES * 0x80;
+    let word = u64::from_le_bytes(eight);
+    let below = |word: u64, bound: u64| word.wrapping_sub(ONES * bound) & !word & HIGHS;
+    let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    let special = below(word, 0x20) | equal(b'"') | equal(b'\\');
+    (special != 0).then(|| (special.trailing_zeros() / 8) as usize)
 }

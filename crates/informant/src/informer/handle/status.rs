@@ -160,7 +160,7 @@ pub enum Problem {
         /// Which map.
         map: Arc<str>,
     },
-    /// The informers of a factory take more memory than its [budget](crate::factory::FactoryBuilder::memory_budget), and all objects that can be packed
+    /// The informers of a factory take more memory than its budget (`FactoryBuilder::memory_budget`), and all objects that can be packed
     /// are packed.
     MemoryExceeded {
         /// The informer that takes the most.
