@@ -69,7 +69,7 @@ impl Uid {
 
     /// Whether the uid is unknown.
     pub fn is_empty(&self) -> bool {
-        *self == ""
+        matches!(&self.0, UidContent::Text(text) if text.is_empty())
     }
 }
 

@@ -26,8 +26,7 @@ pub(crate) struct Walk<'a> {
     run: usize,
     /// The kept bytes before `run`; `None` if the caller only reads.
     output: Option<Vec<u8>>,
-    /// The ranges in the output of the noted values, with their numbers, in the order of the JSON.
-    notes: SmallVec<[(u8, Range<usize>); 2]>,
+    notes: Notes,
 }
 
 /// The position of a string, quotes included; its text is resolved only where it is needed.
@@ -44,6 +43,9 @@ pub(super) enum MemberAction {
 }
 
 pub(super) type Walked<T> = Result<T, SyntaxProblem>;
+
+/// The ranges of noted values in the output, with the numbers of their fields, in the order of the JSON.
+pub(super) type Notes = SmallVec<[(u8, Range<usize>); 2]>;
 
 /// Reading.
 impl<'a> Walk<'a> {
@@ -349,7 +351,7 @@ impl Walk<'_> {
     }
 
     /// Returns the JSON that is written up to the current position, and the ranges of the noted values in it.
-    pub(super) fn into_output(mut self) -> (Vec<u8>, SmallVec<[(u8, Range<usize>); 2]>) {
+    pub(super) fn into_output(mut self) -> (Vec<u8>, Notes) {
         self.write_run(self.at);
         (self.output.unwrap_or_default(), self.notes)
     }
