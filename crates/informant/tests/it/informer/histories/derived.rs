@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use super::{
     troubles::Trouble,
-    world::{World, converges},
+    world::{Setting, World, converges},
 };
 use crate::{
     reflector::soak::Texted,
@@ -167,13 +167,13 @@ impl<O: Texted> Join<O> {
 
 impl<O: Texted> DerivedMaps<O> {
     /// Registers the maps. The informer must not have started.
-    pub(super) fn register(informer: &SharedInformer<O>, streams: bool, random: &mut fastrand::Rng) -> Self {
+    pub(super) fn register(informer: &SharedInformer<O>, setting: Setting, random: &mut fastrand::Rng) -> Self {
         let model = Arc::new(Mutex::new(Model { history: vec![Entries::new()], ..Model::default() }));
         let recorded = Arc::clone(&model);
         informer.subscribe().on_batch(move |batch| recorded.lock().unwrap().receive(batch)).register().unwrap();
 
         let shared_keys = informer.derive(|object| pairs(number(object))).named("shared keys").register().unwrap();
-        let other = World::<O>::new(streams, random);
+        let other = World::<O>::new(setting, random);
         let [of_one, of_both] = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
         for (counted, batches) in [(informer, &of_one), (informer, &of_both), (&other.informer, &of_both)] {
             count(counted, batches);

@@ -54,7 +54,7 @@ async fn run_once<O: Texted>(setting: Setting, random: &mut fastrand::Rng, figur
     let mut followers: Vec<_> = (0..random.usize(0..3)).map(|_| Follower::join(&world, random)).collect();
     let mut histories = Vec::new();
     // Not in all runs: their checks take as long as the rest.
-    let mut maps = (random.u32(0..3) == 0).then(|| DerivedMaps::register(&informer, streams, random));
+    let mut maps = (random.u32(0..3) == 0).then(|| DerivedMaps::register(&informer, setting, random));
     informer.start();
     if random.bool() {
         // Many watches expire, so the informer lists again.
