@@ -75,8 +75,7 @@ pub struct Stage<O> {
 
 impl<O: OfKind> Stage<O> {
     /// Makes the bodies that are read later; reads nothing yet.
-    #[expect(clippy::new_without_default, reason = "it is not a value")]
-    pub fn new() -> Self {
+    pub fn new(is_packed: bool) -> Self {
         let Bodies { list, changes } = Bodies::new();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let entered = runtime.enter();
@@ -97,7 +96,8 @@ impl<O: OfKind> Stage<O> {
             }),
             "default",
         );
-        let factory = SharedInformerFactory::builder(client).without_streaming().build();
+        let factory = SharedInformerFactory::builder(client).without_streaming();
+        let factory = if is_packed { factory.memory_budget(0) } else { factory }.build();
         drop(entered);
         Self { runtime, pods: factory.informer(), factory, changes, watch }
     }

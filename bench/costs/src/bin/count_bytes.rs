@@ -7,21 +7,9 @@ use informant::{Lazy, OfKind, SharedInformer, index};
 use informant_costs::{PODS, Stage};
 use k8s_openapi::api::core::v1::Pod;
 
-/// What the index reads.
-#[derive(serde::Deserialize)]
-struct PodNode {
-    spec: PodNodeSpec,
-}
-
-#[derive(serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PodNodeSpec {
-    node_name: Option<String>,
-}
-
 /// Prints the bytes of an informer and its cache, divided by the number of pods.
-fn print<O: OfKind>(name: &str, add_indexes: impl Fn(&SharedInformer<O>)) {
-    let stage = Stage::<O>::new();
+fn print<O: OfKind>(name: &str, is_packed: bool, add_indexes: impl Fn(&SharedInformer<O>)) {
+    let stage = Stage::<O>::new(is_packed);
     add_indexes(&stage.pods);
     let listed = measure(|| stage.runtime.block_on(stage.list()));
     let followed = measure(|| stage.runtime.block_on(stage.follow()));
@@ -32,10 +20,12 @@ fn print<O: OfKind>(name: &str, add_indexes: impl Fn(&SharedInformer<O>)) {
 }
 
 fn main() {
-    print::<Lazy<Pod>>("lazy", |_| {});
-    print::<Lazy<Pod>>("lazy with two indexes", |pods| {
+    let two_indexes = |pods: &SharedInformer<Lazy<Pod>>| {
         pods.add_index("app", index::label("app")).unwrap();
-        pods.add_index("node", |pod| pod.peek::<PodNode>().ok()?.spec.node_name).unwrap();
-    });
-    print::<Pod>("eager", |_| {});
+        pods.add_index("node", index::field("spec.nodeName").unwrap()).unwrap();
+    };
+    print::<Lazy<Pod>>("lazy", false, |_| {});
+    print::<Lazy<Pod>>("lazy with two indexes", false, two_indexes);
+    print::<Lazy<Pod>>("packed with two indexes", true, two_indexes);
+    print::<Pod>("eager", false, |_| {});
 }

@@ -132,8 +132,10 @@ impl Buckets {
         self.several.capacity() - self.several.len()
     }
 
-    /// Returns a copy in which this number of values, of slots below `end`, can be added without an allocation of the tables.
+    /// Returns a copy in which this number of values, of slots below `end`, can be added without an allocation of the tables. For more than a thousand
+    /// values there is room only if the index has that many already: the values of a list are mostly equal to each other, and the copy may grow.
     pub(super) fn copy_with_room(&self, end: usize, values: usize) -> Self {
+        let values = values.min(self.buckets.len().max(1000));
         let slots = self.values_of.len();
         let more_slots = grown(self.values_of.capacity() - slots, end.saturating_sub(slots), slots);
         let mut values_of = Vec::with_capacity(self.values_of.capacity().max(slots + more_slots));

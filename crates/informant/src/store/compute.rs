@@ -171,9 +171,11 @@ impl ComputedValues {
         rows
     }
 
-    fn clear(&mut self) {
+    /// Removes the values, and frees the memory if it is large.
+    pub(super) fn clear(&mut self) {
         const SMALL: usize = 64 * 1024;
-        if self.texts.capacity().max(self.cells.capacity()) > SMALL {
+        let cells = self.cells.capacity() * size_of::<Range<usize>>();
+        if self.texts.capacity().max(cells) > SMALL {
             // The buffers of a large batch are not reused.
             *self = Self::default();
         }

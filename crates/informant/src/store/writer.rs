@@ -52,7 +52,9 @@ impl Writer {
         let (writes, computed) = (upserts + batch.removed.len(), &self.computed);
         let apply = |table: &mut Table| (table.apply(batch, computed), table.len());
         let (replacements, objects) = self.cache.change(writes, computed.len(), apply);
-        Applied { replacements, index_panics: std::mem::take(&mut self.computed.panics), objects }
+        let index_panics = std::mem::take(&mut self.computed.panics);
+        self.computed.clear();
+        Applied { replacements, index_panics, objects }
     }
 
     /// Replaces the content of the cache with a relist, at once.

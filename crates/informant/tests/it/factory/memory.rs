@@ -135,6 +135,31 @@ async fn objects_are_packed_when_the_budget_is_used_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_budget_holds_after_relists_under_load() {
+    let server = server(10, 2000);
+    let budget = 2_000_000;
+    let (factory, configs) = started(builder(&server).memory_budget(budget)).await;
+    let by_shape = configs.add_index("shape", index::label("shape")).unwrap();
+
+    for round in 2..12 {
+        server.inject(On::watch().of("configmaps").once(), Fault::ErrorEvent { code: 410, after: 50 });
+        (0..2000).filter(|number| number % 7 == round % 7).for_each(|number| put(&server, number % 10, number, round));
+        put(&server, 9, 1999, round);
+        shows(&configs, &key(9, 1999), round).await;
+    }
+    let bytes = settled_bytes(&configs).await;
+
+    assert!(bytes <= budget * 11 / 10, "{bytes} of {budget}");
+    assert!(factory.problems().is_empty(), "{:?}", factory.problems());
+    assert_eq!(by_shape.count("3"), 200);
+    for number in 0..1999 {
+        let newest = (2..12).rev().find(|round| number % 7 == round % 7).unwrap_or(1);
+        assert_eq!(revision(&configs.lister().require(&key(number % 10, number)).unwrap()), newest.to_string());
+    }
+    factory.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn cached_objects_that_were_read_are_packed_some_seconds_later() {
     let server = server(3, 300);
     let (factory, configs, budget) = over_budget(&server).await;
