@@ -14,7 +14,7 @@ use crate::Key;
 /// The bases of one informer. It does not keep them alive: the objects do.
 #[derive(Default)]
 pub(super) struct Bases {
-    /// By the [names](names) of their objects.
+    /// By the [names] of their objects.
     by_name: HashMap<Box<str>, Weak<Base>>,
     last: Weak<Base>,
     /// When the table has this size, bases that are gone are removed from it.
