@@ -44,7 +44,7 @@ enum Text {
 #[derive(Clone)]
 pub struct LazyJson {
     key: Key,
-    /// The JSON, and perhaps other bytes behind it.
+    /// The JSON, and perhaps the [noted values](noted) behind it.
     text: Arc<str>,
     length: u32,
 }

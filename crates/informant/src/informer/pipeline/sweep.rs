@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::core::Core;
 use crate::error::SourceError;
 
-/// A sweep over all objects, again and again.
+/// How far the sweep over the cache is. After each sweep comes another one, as long as too much memory is used.
 pub(super) struct Sweep {
     /// Reports, once, that packing is not enough.
     report: Box<dyn Fn(SourceError) + Send + Sync>,
