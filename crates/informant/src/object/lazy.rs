@@ -24,6 +24,7 @@ use super::{
     memory::HeldMemory,
     scan::{self, FieldRules},
 };
+
 /// An object that is held as compact JSON and decoded when it is read.
 ///
 /// Most objects of a cache are never read; held this way, a pod takes a fifth of the time to receive and of the memory.

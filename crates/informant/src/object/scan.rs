@@ -8,7 +8,7 @@ use std::{borrow::Cow, mem, ops::Range};
 
 use super::{
     DecodeError, Identity, SyntaxProblem, Uid,
-    cuts::FieldTree,
+    field_path::FieldTree,
     noted,
     walk::{MemberAction, Walk, Walked},
 };
