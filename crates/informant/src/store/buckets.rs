@@ -47,7 +47,7 @@ struct BucketEntry {
 }
 
 impl BucketEntry {
-    /// Stands for no value. No value has this number: four billion values do not fit into memory.
+    /// Stands for no value. No value has this number, because no index has four billion values.
     const NONE: Self = Self { value: ValueId::MAX, position: 0 };
     /// Stands for the values in `several`.
     const SEVERAL: Self = Self { value: ValueId::MAX - 1, position: 0 };
