@@ -22,6 +22,7 @@ use super::{
     fields::label_value,
     held_json::{HeldJson, LazyJson},
     memory::HeldMemory,
+    noted,
     scan::{self, FieldRules},
 };
 
@@ -138,14 +139,15 @@ impl<K: DeserializeOwned + Serialize> Lazy<K> {
         let key = self.held.key();
         let failed = |source| DecodeError::Transform { key: key.clone(), source };
         let json = serde_json::to_string(&object).map_err(|error| failed(error.into()))?;
-        let everything = FieldRules { keeps_managed_fields: true, ..FieldRules::default() };
+        let mut rules = FieldRules { keeps_managed_fields: true, ..FieldRules::default() };
+        noted::add_new(&mut rules);
         let mut edited = String::with_capacity(json.len());
-        let mut found = scan::scan(json.as_bytes(), &everything, "", &mut edited)?;
+        let mut found = scan::scan(json.as_bytes(), &rules, "", &mut edited)?;
         if found.identity.key != *key {
             return Err(failed(format!("the edit changed the key to {}", found.identity.key).into()));
         }
         found.insert_types(&mut edited);
-        let held = HeldJson::new(key, &edited, edited.len(), &found.labels)?;
+        let held = HeldJson::new(key, &edited, found.json_length, &found.labels)?;
         *self = Self { held, decoded: Mutex::default() };
         Ok(())
     }
