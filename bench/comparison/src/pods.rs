@@ -237,7 +237,7 @@ fn write_uid(out: &mut Vec<u8>, bits: u128) -> std::io::Result<()> {
     write!(out, "{a:08x}-{b:04x}-4{c:03x}-{:04x}-{:012x}", low >> 48 & 0x3fff | 0x8000, low & 0xffff_ffff_ffff)
 }
 
-/// A time this many seconds after the begin of November.
+/// A time this many seconds after the start of November.
 fn write_time(out: &mut Vec<u8>, seconds: u32) -> std::io::Result<()> {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     write!(out, "2026-11-{:02}T{:02}:{:02}:{:02}Z", 1 + hours / 24, hours % 24, minutes % 60, seconds % 60)

@@ -148,8 +148,8 @@
 //! | `informer::<PodNode>()`, a [projection] of your own | the fields of your struct | those fields |
 //! | `informer::<PartialObjectMeta<Pod>>()` | metadata; the server sends nothing else | the metadata |
 //!
-//! The guide [object types](guide::object_types) helps to choose, with figures. With the cargo feature `packing`, a factory has a
-//! budget of memory, and compresses lazy objects against each other when it is used up.
+//! The guide [object types](guide::object_types) helps to choose, with figures. With the cargo feature `packing`, a factory can
+//! have a memory budget: when it is used up, lazy objects are compressed against each other.
 //!
 //! ```
 //! # use informant::SharedInformerFactory;

@@ -21,16 +21,14 @@ use triomphe::Arc;
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(from = "String")]
-pub struct ResourceVersion(Text);
+pub struct ResourceVersion(VersionText);
 
 /// A text in sixteen bytes: versions are rarely longer than ten digits.
 #[derive(Clone, PartialEq, Eq, Hash)]
-enum Text {
+enum VersionText {
     /// The bytes behind the text are zero.
-    Short {
-        length: u8,
-        bytes: [u8; SHORT],
-    },
+    Short { length: u8, bytes: [u8; SHORT] },
+    /// A thin pointer, unlike `Arc<str>`.
     Long(Arc<String>),
 }
 
@@ -41,11 +39,11 @@ impl ResourceVersion {
     pub fn new(text: impl AsRef<str>) -> Self {
         let text = text.as_ref();
         if text.len() > SHORT {
-            return Self(Text::Long(Arc::new(text.to_owned())));
+            return Self(VersionText::Long(Arc::new(text.to_owned())));
         }
         let mut bytes = [0; SHORT];
         bytes[..text.len()].copy_from_slice(text.as_bytes());
-        Self(Text::Short { length: text.len() as u8, bytes })
+        Self(VersionText::Short { length: text.len() as u8, bytes })
     }
 
     /// The `metadata.resourceVersion` of an object that a server returned; empty if it has none.
@@ -65,11 +63,11 @@ impl ResourceVersion {
     /// The text that the server sent.
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Text::Short { length, bytes } => {
+            VersionText::Short { length, bytes } => {
                 // The bytes were copied from a text.
                 std::str::from_utf8(&bytes[..usize::from(*length)]).unwrap_or_default()
             }
-            Text::Long(text) => text,
+            VersionText::Long(text) => text,
         }
     }
 

@@ -189,8 +189,8 @@ pub enum SourceError {
         objects: Vec<Key>,
     },
 
-    /// The informers of the factory take more memory than its budget (`FactoryBuilder::memory_budget`), and all objects that can be packed are
-    /// packed. Nothing is dropped.
+    /// The informers of the factory take more memory than its budget (`FactoryBuilder::memory_budget`), and this one has found no more objects
+    /// to pack. Nothing is dropped.
     #[error(
         "the caches of all informers take {used} bytes, {budget} are allowed; select fewer objects, `cut` large fields, or raise the budget"
     )]

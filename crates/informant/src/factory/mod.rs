@@ -288,15 +288,17 @@ impl SharedInformerFactory {
         status
     }
 
-    /// The informers whose caches may lag behind the server, and why; empty if there are none. For health checks.
+    /// The informers whose caches may lag behind the server, and why; and the informer that takes the most memory, if packing cannot keep the
+    /// budget (`FactoryBuilder::memory_budget`). Empty if there are none. For health checks.
     ///
     /// After [`stop`](Self::stop) it names each informer as stopped. Quarantined objects are no problem of an informer; [`status`](Self::status)
     /// counts them.
     pub fn problems(&self) -> Vec<Problem> {
-        let problems = self.status().iter().filter_map(InformerStatus::problem).collect::<Vec<_>>();
+        let status = self.status();
+        let problems = status.iter().filter_map(InformerStatus::problem);
         #[cfg(feature = "packing")]
-        let problems = problems.into_iter().chain(self.memory_problem()).collect();
-        problems
+        let problems = problems.chain(self.memory_problem());
+        problems.collect()
     }
 
     /// Returns a problem of the informer that takes the most memory, if all of them take more than the budget.

@@ -195,21 +195,21 @@ impl Cached<Erased> {
         if memory.packing().is_some_and(Packing::packs_arrivals)
             && let HeldMemory::Json(held) = self.stored.memory(memory, json)
         {
-            held.pack(memory, false);
+            held.pack(memory);
         }
         self.stored.count(memory, json);
     }
 
-    /// Packs the object, unless its JSON was read since the last call. Returns whether its size has changed.
+    /// Packs the object, unless it is packed or its JSON was read since the last call. Returns whether it was packed.
     #[cfg(feature = "packing")]
     pub(crate) fn pack(&self) -> bool {
         let Some(memory) = &self.stored.provenance.memory else { return false };
         let HeldMemory::Json(held) = self.stored.memory(memory, 0) else { return false };
-        let has_changed = held.pack(memory, true);
-        if has_changed {
+        let is_packed = held.pack_unless_read(memory);
+        if is_packed {
             self.stored.count(memory, 0);
         }
-        has_changed
+        is_packed
     }
 
     /// Returns mutable access to the object; `None` if another handle shares it, or if it is not an `O`.

@@ -104,13 +104,8 @@ fn add_values(value: &Value, names: &[String], values: &mut Vec<String>) {
     }
 }
 
-/// The values of a noted field: the value itself, or each item of an array.
-pub(super) fn scalars(json: &str) -> Vec<String> {
-    values_in_json(json, &[])
-}
-
 /// As [`values_in`], for JSON that was scanned, or a part of it.
-fn values_in_json(json: &str, names: &[String]) -> Vec<String> {
+pub(super) fn values_in_json(json: &str, names: &[String]) -> Vec<String> {
     let mut values = Vec::new();
     match add_values_in_json(&mut Walk::new(json.as_bytes()), names, &mut values) {
         Ok(()) => values,

@@ -15,7 +15,7 @@ use std::{
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-use super::{DecodeError, fields::scalars, noted, raw::decode_fields};
+use super::{DecodeError, fields::values_in_json, noted, raw::decode_fields};
 #[cfg(feature = "packing")]
 use super::{memory::ObjectMemory, packing::Packed};
 use crate::Key;
@@ -27,14 +27,14 @@ pub struct HeldJson {
     labels: Range<u32>,
     /// The number of bytes of the JSON.
     length: u32,
-    /// Whether the JSON was read since the last attempt to pack it.
+    /// Whether the JSON was read since the last call of [`pack_unless_read`](Self::pack_unless_read).
     #[cfg(feature = "packing")]
     was_read: AtomicBool,
-    text: Mutex<Text>,
+    text: Mutex<HeldText>,
 }
 
 /// The JSON, and the [noted values](noted) behind it.
-enum Text {
+enum HeldText {
     Plain(Arc<str>),
     #[cfg(feature = "packing")]
     Packed(Packed),
@@ -44,7 +44,7 @@ enum Text {
 #[derive(Clone)]
 pub struct LazyJson {
     key: Key,
-    /// The JSON, and perhaps other bytes behind it.
+    /// The JSON, and perhaps the [noted values](noted) behind it.
     text: Arc<str>,
     length: u32,
 }
@@ -60,7 +60,7 @@ impl HeldJson {
             length: position(length)?,
             #[cfg(feature = "packing")]
             was_read: AtomicBool::new(false),
-            text: Mutex::new(Text::Plain(text.into())),
+            text: Mutex::new(HeldText::Plain(text.into())),
         })
     }
 
@@ -77,9 +77,9 @@ impl HeldJson {
         #[cfg(feature = "packing")]
         self.was_read.store(true, Ordering::Relaxed);
         let text = match &*self.text.lock() {
-            Text::Plain(text) => Arc::clone(text),
+            HeldText::Plain(text) => Arc::clone(text),
             #[cfg(feature = "packing")]
-            Text::Packed(packed) => {
+            HeldText::Packed(packed) => {
                 packed.unpack(self.length as usize).ok_or_else(|| DecodeError::Damaged { key: self.key.clone() })?
             }
         };
@@ -93,38 +93,41 @@ impl HeldJson {
 
     /// The noted values of a field, without unpacking; `None` if the field was not noted.
     pub(super) fn noted(&self, number: u8) -> Option<Vec<String>> {
-        let values = |noted: &str| Some(noted::values(noted, number)?.flat_map(scalars).collect());
+        let values =
+            |noted: &str| Some(noted::values(noted, number)?.flat_map(|json| values_in_json(json, &[])).collect());
         match &*self.text.lock() {
-            Text::Plain(text) => values(&text[self.length as usize..]),
+            HeldText::Plain(text) => values(&text[self.length as usize..]),
             #[cfg(feature = "packing")]
-            Text::Packed(packed) => values(packed.noted(self.length as usize)?),
+            HeldText::Packed(packed) => values(packed.noted(self.length as usize)?),
         }
     }
 
     /// The number of bytes that the JSON takes, without a base.
     pub(super) fn bytes(&self) -> usize {
         match &*self.text.lock() {
-            Text::Plain(text) => text.len(),
+            HeldText::Plain(text) => text.len(),
             #[cfg(feature = "packing")]
-            Text::Packed(packed) => packed.bytes(),
+            HeldText::Packed(packed) => packed.bytes(),
         }
     }
 
-    /// Packs the JSON. Does nothing if it is packed, if it is being read, or if it was read since the last call and `unless_read` is true. Returns
-    /// whether the JSON has changed.
+    /// As [`pack`](Self::pack), but does nothing if the JSON was read since the last call of this method.
     #[cfg(feature = "packing")]
-    pub(super) fn pack(&self, memory: &Arc<ObjectMemory>, unless_read: bool) -> bool {
+    pub(super) fn pack_unless_read(&self, memory: &Arc<ObjectMemory>) -> bool {
+        !self.was_read.swap(false, Ordering::Relaxed) && self.pack(memory)
+    }
+
+    /// Packs the JSON. Does nothing if it is packed, if packing does not make it smaller, or if another thread is using it. Returns whether it was
+    /// packed.
+    #[cfg(feature = "packing")]
+    pub(super) fn pack(&self, memory: &Arc<ObjectMemory>) -> bool {
         let Some(mut text) = self.text.try_lock() else { return false };
-        let was_read = self.was_read.swap(false, Ordering::Relaxed);
-        let Text::Plain(plain) = &*text else { return false };
-        if unless_read && was_read {
-            return false;
-        }
+        let HeldText::Plain(plain) = &*text else { return false };
         let packing = memory.packing();
         let packed = packing.and_then(|packing| packing.pack(memory, &self.key, plain, self.length as usize));
-        let has_changed = packed.is_some();
-        packed.into_iter().for_each(|packed| *text = Text::Packed(packed));
-        has_changed
+        let Some(packed) = packed else { return false };
+        *text = HeldText::Packed(packed);
+        true
     }
 }
 

@@ -13,9 +13,9 @@
 //! | lazy | [`Lazy<K>`] | nothing |
 
 mod cached; // `Cached`, the shared handle of an object with its identity
-mod cuts; // field paths, and leaving fields out of the JSON
 mod error; // why bytes are not an object
 mod error_path; // the field at which decoding failed
+mod field_path; // field paths, and trees of the fields that a scan cuts or notes
 mod fields; // values at a field path, for indexes
 mod held_json; // the JSON of a lazy object, plain or packed
 mod identity; // key, uid and version
@@ -40,12 +40,11 @@ use serde::de::DeserializeOwned;
 
 pub use cached::Cached;
 pub(crate) use cached::{Erased, is_same_content};
-pub use cuts::FieldPath;
 pub use error::{DecodeError, SyntaxProblem};
+pub use field_path::FieldPath;
 pub use fields::FieldValues;
-pub use identity::{Identity, Uid};
-
 pub use held_json::LazyJson;
+pub use identity::{Identity, Uid};
 pub use lazy::{Decoded, Lazy};
 pub(crate) use memory::{HeldMemory, MemoryOf, ObjectMemory, memory_of};
 pub(crate) use noted::number as note_number;

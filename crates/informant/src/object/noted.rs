@@ -4,8 +4,8 @@
 //! - **Out:** the same values, written behind the JSON of each object and read from there.
 //! - **Knows nothing of:** indexes.
 //!
-//! The paths are those of all index functions of the program, because an index function is made before it is given to an informer. A path that objects
-//! of a kind do not have costs nothing.
+//! The paths are those of all index functions of the program, because an index function is made before it is given to an informer. So the values at a
+//! path are noted in the objects of every kind that has such a field.
 //!
 //! Behind the JSON are one character, which says how many fields the scan notes, and the values: for each of them one character, which says what field it
 //! is of, its JSON, and a line feed. Compact JSON has none.

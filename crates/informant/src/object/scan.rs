@@ -8,7 +8,7 @@ use std::{borrow::Cow, mem, ops::Range};
 
 use super::{
     DecodeError, Identity, SyntaxProblem, Uid,
-    cuts::FieldTree,
+    field_path::FieldTree,
     noted,
     walk::{MemberAction, Walk, Walked},
 };
@@ -50,13 +50,10 @@ pub(super) fn scan<'a>(
     let mut fields = Fields::default();
     let walked = fields.read_object(&mut walk, rules, type_members);
     let offset = walk.offset();
-    let mut found = fields.finish(walked, offset);
     let (mut output, notes) = walk.into_output();
-    match &mut found {
-        Ok(found) => {
-            found.json_length = output.len();
-            noted::append(&mut output, rules.noted, &notes);
-        }
+    let found = fields.finish(walked, offset, output.len());
+    match &found {
+        Ok(_) => noted::append(&mut output, rules.noted, &notes),
         // The content is not needed; only the buffer is used again.
         Err(_) => output.clear(),
     }
@@ -240,8 +237,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Returns the result of a walk that ended at this offset.
-    fn finish(self, walked: Walked<()>, offset: usize) -> Result<ScannedObject<'a>, DecodeError> {
+    /// Returns the result of a walk that ended at this offset and wrote this many bytes of JSON.
+    fn finish(self, walked: Walked<()>, offset: usize, json_length: usize) -> Result<ScannedObject<'a>, DecodeError> {
         let key = self.key();
         match (self.reader.0, walked) {
             (Some((offset, Problem::Duplicate(field))), _) => Err(DecodeError::DuplicateField { key, field, offset }),
@@ -258,7 +255,7 @@ impl<'a> Fields<'a> {
                     api_version: self.api_version.filter(|text| !text.is_empty()),
                     kind: self.kind.filter(|text| !text.is_empty()),
                     labels: self.labels.unwrap_or_default(),
-                    json_length: 0,
+                    json_length,
                     length: offset,
                 })
             }

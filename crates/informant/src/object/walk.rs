@@ -12,7 +12,7 @@ use std::{borrow::Cow, ops::Range};
 
 use smallvec::SmallVec;
 
-use super::{SyntaxProblem, cuts::FieldTree, value_end::EndSearch};
+use super::{SyntaxProblem, field_path::FieldTree, value_end::EndSearch};
 
 /// The maximum nesting depth of objects and arrays: that of serde_json.
 pub(super) const MAX_DEPTH: usize = 127;

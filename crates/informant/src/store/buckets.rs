@@ -47,7 +47,7 @@ struct BucketEntry {
 }
 
 impl BucketEntry {
-    /// Stands for no value. No value has this number: a table has less than 2^32 slots, and each of these two would need 2^32 - 1 of them.
+    /// Stands for no value. No value has this number, because no index has four billion values.
     const NONE: Self = Self { value: ValueId::MAX, position: 0 };
     /// Stands for the values in `several`.
     const SEVERAL: Self = Self { value: ValueId::MAX - 1, position: 0 };

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use informant::{Cached, Lazy, Object, error::DecodeError, pipeline::Scanner, projection};
+use informant::{Cached, Identity, Key, Lazy, Object, error::DecodeError, index, pipeline::Scanner, projection};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{DynamicObject, TypeMeta};
 use serde::{Deserialize, Deserializer};
@@ -174,6 +174,7 @@ fn editable<K: Object>(json: &[u8]) -> Lazy<K> {
 
 #[test]
 fn an_edit_changes_the_json_the_labels_and_the_result_of_get() {
+    let by_label = index::field("metadata.labels.added").unwrap();
     let mut pod = editable::<Pod>(POD);
     let held = pod.get().unwrap();
 
@@ -190,6 +191,7 @@ fn an_edit_changes_the_json_the_labels_and_the_result_of_get() {
     assert!(held.status.is_some(), "a handle from before the edit keeps the old state");
     assert_eq!(Some(pod.labels()), expected.metadata.labels);
     assert_eq!(*pod.json().unwrap(), serde_json::to_string(&expected).unwrap());
+    assert_eq!(by_label(&Cached::new(Identity::of_key(Key::cluster_scoped("web")), pod)), ["<yes>"]);
 }
 
 /// The scanner omits an empty type, which moves the position of the labels in the JSON.

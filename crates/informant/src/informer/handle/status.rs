@@ -92,7 +92,7 @@ pub struct InformerStatus {
     pub handlers: Vec<HandlerStatus>,
 }
 
-/// The reason why the cache of an informer may be out of date.
+/// The reason why the cache of an informer may be out of date, or takes too much memory.
 ///
 /// `Display` prints one line with the name of the informer, the causes, and what to do if that is known. For the JSON form see
 /// [`InformerStatus`](InformerStatus#json).
@@ -160,8 +160,8 @@ pub enum Problem {
         /// Which map.
         map: Arc<str>,
     },
-    /// The informers of a factory take more memory than its budget (`FactoryBuilder::memory_budget`), and all objects that can be packed
-    /// are packed.
+    /// The informers of a factory take more memory than its budget (`FactoryBuilder::memory_budget`), and the largest one has found no more
+    /// objects to pack. Lazy objects that the program reads again and again stay plain.
     MemoryExceeded {
         /// The informer that takes the most.
         informer: Arc<str>,

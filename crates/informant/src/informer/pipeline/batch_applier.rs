@@ -105,10 +105,10 @@ impl BatchApplier {
 
     /// Returns when the applier has something to do without a batch.
     pub(super) fn next_wake(&self) -> Option<Instant> {
-        let resync = self.ticks.as_ref().map(|ticks| ticks.next);
+        let times = self.ticks.iter().map(|ticks| ticks.next);
         #[cfg(feature = "packing")]
-        let resync = resync.into_iter().chain(self.sweep.next_turn(&self.core)).min();
-        resync
+        let times = times.chain(self.sweep.next_turn(&self.core));
+        times.min()
     }
 
     /// Packs a few objects of the cache if memory is short. Returns whether it did.

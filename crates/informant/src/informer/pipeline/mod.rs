@@ -15,9 +15,9 @@ mod core; // the state that handles and task share
 mod model;
 mod phase; // new, running, stopping, stopped: the transitions
 mod run; // an informer from start to end
-mod stage_traits;
+mod stage_traits; // the queue as destination of the reflector, the cache as the known objects of the queue
 #[cfg(feature = "packing")]
-mod sweep; // packs cached objects while memory is short // the queue as destination of the reflector, the cache as the known objects of the queue
+mod sweep; // packs cached objects while memory is short
 
 pub(super) use self::{
     core::{ApplyState, Core, InsideApplyLock},

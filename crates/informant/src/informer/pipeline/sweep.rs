@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::core::Core;
 use crate::error::SourceError;
 
-/// A sweep over all objects, again and again.
+/// How far the sweep over the cache is. After each sweep comes another one, as long as too much memory is used.
 pub(super) struct Sweep {
     /// Reports, once, that packing is not enough.
     report: Box<dyn Fn(SourceError) + Send + Sync>,
@@ -19,8 +19,8 @@ pub(super) struct Sweep {
     next: usize,
     /// The number of objects that were packed since the first slot.
     packed: usize,
-    /// When the next sweep begins, after the end of one.
-    pause: Option<Instant>,
+    /// When the next turn is due: in the past, except during the pause after a sweep.
+    due: Instant,
 }
 
 /// The number of objects of one turn, so that other work waits for less than a millisecond.
@@ -31,23 +31,22 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 impl Sweep {
     pub(super) fn new(report: impl Fn(SourceError) + Send + Sync + 'static) -> Self {
-        Self { report: Box::new(report), next: 0, packed: 0, pause: None }
+        Self { report: Box::new(report), next: 0, packed: 0, due: Instant::now() }
     }
 
-    /// Returns when the next turn is due; `None` if nothing has to be packed.
+    /// Returns when the next turn is due, which may be in the past; `None` if nothing has to be packed.
     pub(super) fn next_turn(&self, core: &Core) -> Option<Instant> {
-        core.memory.packing()?.is_over_budget().then(|| self.pause.unwrap_or_else(Instant::now))
+        core.memory.packing()?.is_over_budget().then_some(self.due)
     }
 
     /// Packs a few objects.
     pub(super) fn take_turn(&mut self, core: &Core, now: Instant) {
         let (objects, next) = core.lister.in_slots(self.next, TURN);
-        self.pause = None;
         self.packed += objects.iter().filter(|object| object.pack()).count();
         self.next = next.unwrap_or_default();
         if next.is_none() {
             let is_done = std::mem::take(&mut self.packed) == 0;
-            self.pause = Some(now + PAUSE);
+            self.due = now + PAUSE;
             let exceeded = core.memory.packing().and_then(|packing| packing.set_swept(is_done));
             exceeded.into_iter().for_each(&self.report);
         }

@@ -4,7 +4,10 @@
 //! - **Out:** the base that an object is probably most similar to, and whether the object should become one.
 //! - **Knows nothing of:** JSON, compression.
 
-use std::sync::{Arc, Weak};
+use std::{
+    hash::BuildHasher,
+    sync::{Arc, Weak},
+};
 
 use hashbrown::HashMap;
 
@@ -56,8 +59,8 @@ impl Bases {
         if self.without_base.len() >= MOST_COUNTED {
             self.without_base.clear();
         }
-        let hash_of = |name: &str| Key::cluster_scoped(name).table_hash() as u32;
-        let bits = self.without_base.entry(hash_of(owner)).or_default();
+        let hash = self.without_base.hasher().hash_one(owner) as u32;
+        let bits = self.without_base.entry(hash).or_default();
         *bits |= 1 << (key.table_hash() >> 59);
         bits.count_ones() >= BITS_OF_MANY
     }

@@ -32,12 +32,12 @@ pub(crate) struct Packing {
     bases: Mutex<Bases>,
     /// The bytes of the bases.
     of_bases: AtomicUsize,
-    /// Whether all objects of the cache that can be packed are packed.
+    /// Whether the last sweep over the cache found nothing to pack: what is plain was read since the sweep before, or does not become smaller.
     is_swept: AtomicBool,
 }
 
-/// An object is packed well if it takes at most this part of its JSON. Otherwise it becomes a base itself.
-const GOOD: usize = 6;
+/// An object is packed well if its JSON is at least this many times as long. Otherwise it becomes a base itself, if there is room for one.
+const GOOD_RATIO: usize = 6;
 
 impl MemoryBudget {
     pub(crate) fn new(limit: usize) -> Self {
@@ -78,7 +78,7 @@ impl Packing {
             Choice::Base(base) => Packed::new(text, length, base),
             Choice::Itself => None,
         };
-        let is_good = packed.as_ref().is_some_and(|packed| packed.bytes() * GOOD <= length);
+        let is_good = packed.as_ref().is_some_and(|packed| packed.bytes() * GOOD_RATIO <= length);
         if !is_good && self.has_room_for_base(memory, length) {
             let base = Base::new(text, memory);
             self.bases.lock().insert(key, &base);
@@ -98,8 +98,8 @@ impl Packing {
         self.of_bases.fetch_add(now.wrapping_sub(before), Relaxed);
     }
 
-    /// Notes whether all objects of the cache that can be packed are packed. If that is not enough, returns the error to report, to one informer of the
-    /// factory.
+    /// Notes whether a sweep over the cache found nothing to pack. If more than the budget is used then, returns the error to report; only the first
+    /// informer of the factory to which that happens gets it.
     pub(crate) fn set_swept(&self, is_swept: bool) -> Option<SourceError> {
         self.is_swept.store(is_swept, Relaxed);
         let (used, budget) = self.exceeded()?;
@@ -107,7 +107,7 @@ impl Packing {
         is_new.then_some(SourceError::MemoryExceeded { used, budget })
     }
 
-    /// What is used, and the limit, if more is used although all objects of the cache that can be packed are packed.
+    /// What is used, and the limit, if more is used and the last sweep over the cache found nothing to pack.
     pub(crate) fn exceeded(&self) -> Option<(usize, usize)> {
         let is_exceeded = self.is_over_budget() && self.is_swept.load(Relaxed);
         is_exceeded.then(|| (self.budget.used.load(Relaxed), self.budget.limit))

@@ -34,7 +34,7 @@ impl<T> Pool<T> {
     }
 }
 
-/// Returns a frame, and `rest` behind it; `None` if there is no memory for a context.
+/// Returns a frame, and `rest` behind it; `None` if zstd fails.
 pub(super) fn compress(bytes: &[u8], base: &[u8], rest: &[u8]) -> Option<Box<[u8]>> {
     let make = || Some((CCtx::try_create()?, Vec::new()));
     let compress = |(context, buffer): &mut (CCtx<'_>, Vec<u8>)| {
@@ -47,7 +47,7 @@ pub(super) fn compress(bytes: &[u8], base: &[u8], rest: &[u8]) -> Option<Box<[u8
     COMPRESSORS.with(make, compress).flatten()
 }
 
-/// Returns `None` if the frame does not have exactly this number of bytes.
+/// Returns the bytes that were compressed into a frame; `None` if zstd fails, or if they are not exactly this many.
 pub(super) fn decompress(frame: &[u8], base: &[u8], length: usize) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(length);
     let decompress = |context: &mut DCtx<'_>| context.decompress_using_dict(&mut bytes, frame, base).ok();
@@ -55,7 +55,7 @@ pub(super) fn decompress(frame: &[u8], base: &[u8], length: usize) -> Option<Vec
     (bytes.len() == length).then_some(bytes)
 }
 
-/// Returns the length of the frame at the begin of these bytes.
+/// Returns the length of the frame at the start of these bytes.
 pub(super) fn frame_length(bytes: &[u8]) -> Option<usize> {
     find_frame_compressed_size(bytes).ok()
 }

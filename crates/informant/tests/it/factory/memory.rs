@@ -134,6 +134,24 @@ async fn objects_are_packed_when_the_budget_is_used_up() {
     factory.stop().await.unwrap();
 }
 
+/// With a clock that runs: the time at which a turn is due must not be later than the time at which it is taken.
+#[tokio::test]
+async fn cached_objects_are_packed_in_real_time() {
+    let server = server(3, 300);
+    let (factory, configs, budget) = over_budget(&server).await;
+
+    (300..400).for_each(|number| put(&server, number % 3, number, 1));
+    shows(&configs, &key(0, 399), 1).await;
+    let is_packed = async {
+        while configs.status().bytes > budget {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), is_packed).await.unwrap();
+
+    factory.stop().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_budget_holds_after_relists_under_load() {
     let server = server(10, 2000);

@@ -1,4 +1,4 @@
-//! Paths of fields, and the fields that a scan leaves out of every object or notes.
+//! [`FieldPath`], the path of a field, and a tree of the fields that a scan cuts or notes in every object.
 //!
 //! - **In:** paths as text.
 //! - **Out:** for each member of an object, how much of it is cut, and which values in it are noted.
@@ -125,15 +125,15 @@ impl FieldTree {
     }
 
     fn at(&mut self, path: &FieldPath) -> &mut Self {
-        let mut place = self;
+        let mut tree = self;
         for name in &path.names {
-            let position = place.below.iter().position(|(other, _)| other == name).unwrap_or_else(|| {
-                place.below.push((name.clone(), Self::default()));
-                place.below.len() - 1
+            let position = tree.below.iter().position(|(other, _)| other == name).unwrap_or_else(|| {
+                tree.below.push((name.clone(), Self::default()));
+                tree.below.len() - 1
             });
-            place = &mut place.below[position].1;
+            tree = &mut tree.below[position].1;
         }
-        place
+        tree
     }
 
     /// Returns what is cut or noted of the member with this name; `None` if it is kept as it is.
