@@ -107,14 +107,14 @@ impl BatchApplier {
     pub(super) fn next_wake(&self) -> Option<Instant> {
         let resync = self.ticks.as_ref().map(|ticks| ticks.next);
         #[cfg(feature = "packing")]
-        let resync = resync.into_iter().chain(self.sweep.next_turn(&self.core)).min();
+        let resync = resync.into_iter().chain(self.sweep.next_turn(&self.core, Instant::now())).min();
         resync
     }
 
     /// Packs a few objects of the cache if memory is short. Returns whether it did.
     #[cfg(feature = "packing")]
     pub(super) fn pack_some(&mut self, now: Instant) -> bool {
-        let is_due = self.sweep.next_turn(&self.core).is_some_and(|at| at <= now);
+        let is_due = self.sweep.next_turn(&self.core, now).is_some_and(|at| at <= now);
         if is_due {
             self.sweep.take_turn(&self.core, now);
         }

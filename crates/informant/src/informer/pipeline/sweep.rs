@@ -35,8 +35,8 @@ impl Sweep {
     }
 
     /// Returns when the next turn is due; `None` if nothing has to be packed.
-    pub(super) fn next_turn(&self, core: &Core) -> Option<Instant> {
-        core.memory.packing()?.is_over_budget().then(|| self.pause.unwrap_or_else(Instant::now))
+    pub(super) fn next_turn(&self, core: &Core, now: Instant) -> Option<Instant> {
+        core.memory.packing()?.is_over_budget().then(|| self.pause.unwrap_or(now))
     }
 
     /// Packs a few objects.

@@ -259,3 +259,22 @@ async fn objects_that_are_not_lazy_are_counted_by_an_estimate() {
     assert!(!lazy.status().bytes_are_estimated);
     stop_factory(&factory, &leaks).await;
 }
+
+// The clock runs, because the informer compares times that it reads one after another.
+#[tokio::test]
+async fn cached_objects_are_packed_soon_after_the_budget_is_used_up() {
+    let server = server(3, 300);
+    let (factory, configs, budget) = over_budget(&server).await;
+
+    (300..400).for_each(|number| put(&server, number % 3, number, 1));
+    shows(&configs, &key(0, 399), 1).await;
+    let packed = async {
+        while configs.status().bytes > budget {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let packed = tokio::time::timeout(Duration::from_secs(5), packed).await;
+
+    assert!(packed.is_ok(), "{} of {budget}", configs.status().bytes);
+    factory.stop().await.unwrap();
+}
