@@ -29,14 +29,19 @@ const TURN: usize = 64;
 /// The pause after a sweep. The next one packs the objects that were not read during the pause.
 const PAUSE: Duration = Duration::from_secs(10);
 
+/// The time between two checks of the budget. An informer whose objects do not change makes no others.
+const CHECKS: Duration = Duration::from_secs(5);
+
 impl Sweep {
     pub(super) fn new(report: impl Fn(SourceError) + Send + Sync + 'static) -> Self {
         Self { report: Box::new(report), next: 0, packed: 0, pause: None }
     }
 
-    /// Returns when the next turn is due; `None` if nothing has to be packed.
+    /// Returns when the next turn is due, or when to ask again, because another informer may use up the budget meanwhile; `None` if objects are not
+    /// packed.
     pub(super) fn next_turn(&self, core: &Core, now: Instant) -> Option<Instant> {
-        core.memory.packing()?.is_over_budget().then(|| self.pause.unwrap_or(now))
+        let is_over_budget = core.memory.packing()?.is_over_budget();
+        Some(if is_over_budget { self.pause.unwrap_or(now) } else { now + CHECKS })
     }
 
     /// Packs a few objects.

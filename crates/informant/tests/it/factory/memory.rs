@@ -12,7 +12,7 @@ use informant::{
     index,
 };
 use informant_apiserver::{ApiServer, Fault, On};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 
 use crate::support::servers::{Leaks, client, stop_factory};
@@ -276,5 +276,26 @@ async fn cached_objects_are_packed_soon_after_the_budget_is_used_up() {
     let packed = tokio::time::timeout(Duration::from_secs(5), packed).await;
 
     assert!(packed.is_ok(), "{} of {budget}", configs.status().bytes);
+    factory.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_without_changes_packs_its_objects_when_others_use_up_the_budget() {
+    let server = server(3, 300);
+    let (factory, plain) = started(builder(&server)).await;
+    let budget = plain.status().bytes + 100_000;
+    factory.stop().await.unwrap();
+    let (factory, configs) = started(builder(&server).memory_budget(budget)).await;
+    let secrets = factory.informer::<Secret>();
+    factory.start();
+    for number in 0..10 {
+        let metadata = json!({"namespace": "shop", "name": format!("s{number}")});
+        server.put("secrets", json!({"metadata": metadata, "stringData": {"text": text(number).repeat(2)}})).unwrap();
+    }
+
+    tokio::time::sleep(Duration::from_secs(20)).await;
+
+    let bytes = [configs.status().bytes, secrets.status().bytes];
+    assert!(bytes[1] > 100_000 && bytes[0] + bytes[1] < budget, "{bytes:?} of {budget}");
     factory.stop().await.unwrap();
 }
