@@ -104,7 +104,7 @@ impl BatchApplier {
     }
 
     /// Returns when the applier has something to do without a batch.
-    pub(super) fn next_wake(&self) -> Option<Instant> {
+    pub(super) fn next_wake(&mut self) -> Option<Instant> {
         let resync = self.ticks.as_ref().map(|ticks| ticks.next);
         #[cfg(feature = "packing")]
         let resync = resync.into_iter().chain(self.sweep.next_turn(&self.core, Instant::now())).min();

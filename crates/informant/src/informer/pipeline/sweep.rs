@@ -17,8 +17,8 @@ pub(super) struct Sweep {
     report: Box<dyn Fn(SourceError) + Send + Sync>,
     /// The slot of the next object.
     next: usize,
-    /// The number of objects that were packed since the first slot.
-    packed: usize,
+    /// The number of objects that all informers had packed at the end of the last sweep; `None` before that, and when the budget suffices.
+    packed: Option<usize>,
     /// When the next sweep begins, after the end of one.
     pause: Option<Instant>,
 }
@@ -34,27 +34,34 @@ const CHECKS: Duration = Duration::from_secs(5);
 
 impl Sweep {
     pub(super) fn new(report: impl Fn(SourceError) + Send + Sync + 'static) -> Self {
-        Self { report: Box::new(report), next: 0, packed: 0, pause: None }
+        Self { report: Box::new(report), next: 0, packed: None, pause: None }
     }
 
     /// Returns when the next turn is due, or when to ask again, because another informer may use up the budget meanwhile; `None` if objects are not
     /// packed.
-    pub(super) fn next_turn(&self, core: &Core, now: Instant) -> Option<Instant> {
-        let is_over_budget = core.memory.packing()?.is_over_budget();
-        Some(if is_over_budget { self.pause.unwrap_or(now) } else { now + CHECKS })
+    pub(super) fn next_turn(&mut self, core: &Core, now: Instant) -> Option<Instant> {
+        let packing = core.memory.packing()?;
+        if packing.is_over_budget() {
+            return Some(self.pause.unwrap_or(now));
+        }
+        // Objects that arrive now stay plain.
+        self.packed = None;
+        packing.set_swept(false);
+        Some(now + CHECKS)
     }
 
-    /// Packs a few objects.
+    /// Packs a few objects. If no informer has packed any since the end of the last sweep, packing is not enough. (One sweep without any does not
+    /// suffice: all objects may have been read before it.)
     pub(super) fn take_turn(&mut self, core: &Core, now: Instant) {
+        let Some(packing) = core.memory.packing() else { return };
         let (objects, next) = core.lister.in_slots(self.next, TURN);
         self.pause = None;
-        self.packed += objects.iter().filter(|object| object.pack()).count();
+        let packed = packing.add_packed(objects.iter().filter(|object| object.pack()).count());
         self.next = next.unwrap_or_default();
         if next.is_none() {
-            let is_done = std::mem::take(&mut self.packed) == 0;
             self.pause = Some(now + PAUSE);
-            let exceeded = core.memory.packing().and_then(|packing| packing.set_swept(is_done));
-            exceeded.into_iter().for_each(&self.report);
+            packing.set_swept(self.packed.replace(packed) == Some(packed));
+            packing.new_problem().into_iter().for_each(&self.report);
         }
     }
 }

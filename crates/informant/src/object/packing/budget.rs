@@ -22,6 +22,8 @@ pub(crate) struct MemoryBudget {
     /// 0 means that everything is packed.
     limit: usize,
     used: AtomicUsize,
+    /// The number of cached objects that sweeps of all informers have packed.
+    packed: AtomicUsize,
     /// Whether an informer has reported that packing is not enough.
     is_reported: AtomicBool,
 }
@@ -41,7 +43,8 @@ const GOOD: usize = 6;
 
 impl MemoryBudget {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, used: AtomicUsize::new(0), is_reported: AtomicBool::new(false) }
+        let (used, packed, is_reported) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+        Self { limit, used, packed, is_reported }
     }
 }
 
@@ -98,10 +101,18 @@ impl Packing {
         self.of_bases.fetch_add(now.wrapping_sub(before), Relaxed);
     }
 
-    /// Notes whether all objects of the cache that can be packed are packed. If that is not enough, returns the error to report, to one informer of the
-    /// factory.
-    pub(crate) fn set_swept(&self, is_swept: bool) -> Option<SourceError> {
+    /// Adds objects that a sweep has packed. Returns the number of those that sweeps of all informers have packed.
+    pub(crate) fn add_packed(&self, objects: usize) -> usize {
+        self.budget.packed.fetch_add(objects, Relaxed) + objects
+    }
+
+    /// Notes whether all objects of the cache that can be packed are packed.
+    pub(crate) fn set_swept(&self, is_swept: bool) {
         self.is_swept.store(is_swept, Relaxed);
+    }
+
+    /// Returns the error to report if packing is not enough, to one informer of the factory.
+    pub(crate) fn new_problem(&self) -> Option<SourceError> {
         let (used, budget) = self.exceeded()?;
         let is_new = !self.budget.is_reported.swap(true, Relaxed);
         is_new.then_some(SourceError::MemoryExceeded { used, budget })

@@ -109,10 +109,14 @@ async fn a_packed_object_is_read_as_a_plain_one() {
 
 /// The first list fits into the budget, and the last third of the objects does not.
 async fn over_budget(server: &ApiServer) -> (SharedInformerFactory, Configs, usize) {
-    let (factory, plain) = started(builder(server)).await;
+    over_budget_of(server, builder(server)).await
+}
+
+async fn over_budget_of(server: &ApiServer, builder: FactoryBuilder) -> (SharedInformerFactory, Configs, usize) {
+    let (factory, plain) = started(self::builder(server)).await;
     let budget = plain.status().bytes + 10_000;
     factory.stop().await.unwrap();
-    let (factory, configs) = started(builder(server).memory_budget(budget)).await;
+    let (factory, configs) = started(builder.memory_budget(budget)).await;
     assert!(configs.status().bytes + 20_000 > budget, "nothing is packed: {} of {budget}", configs.status().bytes);
     (factory, configs, budget)
 }
@@ -297,5 +301,53 @@ async fn an_informer_without_changes_packs_its_objects_when_others_use_up_the_bu
 
     let bytes = [configs.status().bytes, secrets.status().bytes];
     assert!(bytes[1] > 100_000 && bytes[0] + bytes[1] < budget, "{bytes:?} of {budget}");
+    factory.stop().await.unwrap();
+}
+
+/// Counts the calls of `on_error`.
+fn counting(builder: FactoryBuilder) -> (FactoryBuilder, Arc<Mutex<Vec<String>>>) {
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let reported = Arc::clone(&reports);
+    (builder.on_error(move |error| reported.lock().unwrap().push(error.to_string())), reports)
+}
+
+/// No problem is shown or reported for half a minute.
+async fn has_no_problem(factory: &SharedInformerFactory, reports: &Mutex<Vec<String>>) {
+    for _ in 0..30 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(factory.problems().is_empty(), "{:?}", factory.problems());
+    }
+    assert_eq!(*reports.lock().unwrap(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_were_read_once_are_no_problem() {
+    let server = server(3, 300);
+    let (builder, reports) = counting(builder(&server));
+    let (factory, configs, _) = over_budget_of(&server, builder).await;
+
+    configs.lister().list().iter().for_each(|object| drop(object.json().unwrap()));
+    (300..400).for_each(|number| put(&server, number % 3, number, 1));
+
+    has_no_problem(&factory, &reports).await;
+    factory.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_whose_objects_are_packed_reports_no_problem_while_others_are_being_packed() {
+    let server = server(3, 300);
+    let (builder, reports) = counting(builder(&server));
+    let (factory, configs, _) = over_budget_of(&server, builder).await;
+    let _secrets = factory.informer::<Secret>();
+
+    // These cannot be packed, so this informer has nothing to do.
+    for number in 0..10 {
+        let metadata = json!({"namespace": "shop", "name": format!("s{number}")});
+        server.put("secrets", json!({"metadata": metadata, "stringData": {"text": text(number)}})).unwrap();
+    }
+    factory.start();
+
+    has_no_problem(&factory, &reports).await;
+    drop(configs);
     factory.stop().await.unwrap();
 }
