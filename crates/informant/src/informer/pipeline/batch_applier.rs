@@ -89,7 +89,6 @@ impl BatchApplier {
             core.history_changes.fetch_add(1, Ordering::AcqRel);
         }
         core.cache_changed.notify_waiters();
-        core.memory.set_tables(core.lister.table_bytes());
         if let Ok(Some((outcome, waiting, processed, distributed))) = done {
             core.metrics.record_batch(begun.elapsed(), outcome.tally, outcome.index_panics);
             core.metrics.record_levels(waiting, outcome.objects, core.memory.bytes(), version.as_ref());
