@@ -104,7 +104,8 @@ impl HeldJson {
     /// The number of bytes that the JSON takes, without a base.
     pub(super) fn bytes(&self) -> usize {
         match &*self.text.lock() {
-            Text::Plain(text) => text.len(),
+            // The text has two counts of references.
+            Text::Plain(text) => text.len() + 2 * size_of::<usize>(),
             #[cfg(feature = "packing")]
             Text::Packed(packed) => packed.bytes(),
         }

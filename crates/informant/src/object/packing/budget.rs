@@ -76,7 +76,7 @@ impl Packing {
         text: &Arc<str>,
         length: usize,
     ) -> Option<Packed> {
-        let choice = self.bases.lock().choose(key);
+        let choice = self.with_bases(memory, |bases| bases.choose(key));
         let packed = match choice {
             Choice::Base(base) => Packed::new(text, length, base),
             Choice::Itself => None,
@@ -84,10 +84,19 @@ impl Packing {
         let is_good = packed.as_ref().is_some_and(|packed| packed.bytes() * GOOD <= length);
         if !is_good && self.has_room_for_base(memory, length) {
             let base = Base::new(text, memory);
-            self.bases.lock().insert(key, &base);
+            self.with_bases(memory, |bases| bases.insert(key, &base));
             return Some(Packed::base(base));
         }
         packed.filter(|packed| packed.bytes() < length)
+    }
+
+    /// Counts the tables, too.
+    fn with_bases<R>(&self, memory: &ObjectMemory, act: impl FnOnce(&mut Bases) -> R) -> R {
+        let mut bases = self.bases.lock();
+        let before = bases.bytes();
+        let result = act(&mut bases);
+        memory.change(before, bases.bytes());
+        result
     }
 
     /// Whether the bases may take this much more: a quarter of what all objects take, and the size of a thousand pods in any case.
@@ -122,5 +131,13 @@ impl Packing {
     pub(crate) fn exceeded(&self) -> Option<(usize, usize)> {
         let is_exceeded = self.is_over_budget() && self.is_swept.load(Relaxed);
         is_exceeded.then(|| (self.budget.used.load(Relaxed), self.budget.limit))
+    }
+}
+
+/// The bases are gone already; only their tables are left.
+impl Drop for Packing {
+    fn drop(&mut self) {
+        let tables = self.bases.get_mut().bytes();
+        self.add_used(0_usize.wrapping_sub(tables));
     }
 }

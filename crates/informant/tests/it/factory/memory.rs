@@ -351,3 +351,28 @@ async fn an_informer_whose_objects_are_packed_reports_no_problem_while_others_ar
     drop(configs);
     factory.stop().await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_counted_bytes_of_small_objects_and_large_indexes_are_those_of_the_allocator() {
+    for budget in [usize::MAX, 0] {
+        let server = ApiServer::new();
+        for number in 0..5000 {
+            let labels = json!({"unique": format!("{number:0>60}")});
+            let finalizers: Vec<_> = (0..8).map(|shift| format!("example.com/{}", (number + shift) % 50)).collect();
+            let metadata = json!({"namespace": "shop", "name": format!("a{}-b{}-{number}", number % 7, number % 90), "labels": labels, "finalizers": finalizers});
+            server.put("configmaps", json!({"metadata": metadata})).unwrap();
+        }
+        let (factory, configs) = started(builder(&server).memory_budget(budget)).await;
+        configs.add_index("unique", index::label("unique")).unwrap();
+        configs.add_index("finalizers", index::field("metadata.finalizers").unwrap()).unwrap();
+        let counted = configs.status().bytes as i64;
+
+        let mut lister = Some(configs.lister().clone());
+        factory.stop().await.unwrap();
+        drop((factory, configs));
+        let freed = -allocation_counter::measure(|| lister = None).bytes_current;
+
+        eprintln!("budget {budget}: {freed} bytes freed, {counted} counted");
+        assert!((freed - counted).abs() * 10 <= freed, "budget {budget}: {freed} bytes freed, {counted} counted");
+    }
+}
