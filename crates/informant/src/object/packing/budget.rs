@@ -38,8 +38,12 @@ pub(crate) struct Packing {
     is_swept: AtomicBool,
 }
 
-/// An object is packed well if it takes at most this part of its JSON. Otherwise it becomes a base itself.
+/// An object is packed well if it takes at most this part of its JSON, without noted values. Otherwise it becomes a base itself.
 const GOOD: usize = 6;
+
+/// JSON of less than this is packed well if it takes as little as JSON of this length must: what a base needs beside its JSON would be more than is
+/// saved.
+const SMALL: usize = 1000;
 
 impl MemoryBudget {
     pub(crate) fn new(limit: usize) -> Self {
@@ -81,7 +85,8 @@ impl Packing {
             Choice::Base(base) => Packed::new(text, length, base),
             Choice::Itself => None,
         };
-        let is_good = packed.as_ref().is_some_and(|packed| packed.bytes() * GOOD <= length);
+        let noted = text.len() - length;
+        let is_good = packed.as_ref().is_some_and(|packed| (packed.bytes() - noted) * GOOD <= length.max(SMALL));
         if !is_good && self.has_room_for_base(memory, length) {
             let base = Base::new(text, memory);
             self.with_bases(memory, |bases| bases.insert(key, &base));
