@@ -105,7 +105,8 @@ impl HeldJson {
     /// The number of bytes that the JSON takes, without a base.
     pub(super) fn bytes(&self) -> usize {
         match &*self.text.lock() {
-            HeldText::Plain(text) => text.len(),
+            // The text has two counts of references.
+            HeldText::Plain(text) => text.len() + 2 * size_of::<usize>(),
             #[cfg(feature = "packing")]
             HeldText::Packed(packed) => packed.bytes(),
         }

@@ -20,7 +20,7 @@ pub(crate) struct ObjectMemory {
     objects: AtomicUsize,
     /// Whether `objects` is an estimate.
     is_estimate: AtomicBool,
-    /// The bytes of the cache's tables, when they were measured last.
+    /// The bytes of the cache's tables, until the cache is dropped.
     tables: AtomicUsize,
     /// `None` if objects are not packed.
     #[cfg(feature = "packing")]
@@ -83,6 +83,7 @@ impl ObjectMemory {
         self.is_estimate.store(true, Relaxed);
     }
 
+    /// Only one thread at a time may call it.
     pub(crate) fn set_tables(&self, bytes: usize) {
         self.change_counter(&self.tables, self.tables.load(Relaxed), bytes);
     }
@@ -97,11 +98,5 @@ impl ObjectMemory {
     #[cfg(feature = "packing")]
     pub(crate) fn packing(&self) -> Option<&Packing> {
         self.packing.as_ref()
-    }
-}
-
-impl Drop for ObjectMemory {
-    fn drop(&mut self) {
-        self.set_tables(0);
     }
 }

@@ -28,6 +28,9 @@ pub(super) struct Buckets {
 
     /// INV-X2: no bucket is empty.
     buckets: Slots<Bucket>,
+
+    /// INV-X4: what [`owned_bytes`](Bucket::owned_bytes) returns for all buckets together, and the bytes of the boxes in `several`.
+    owned: usize,
 }
 
 /// A value, and the slots of the objects that have it.
@@ -67,15 +70,15 @@ impl Buckets {
             let value = self.find_or_add(text);
             // A repeated value is in its bucket already.
             if new.iter().all(|entry| entry.value != value) {
-                let slots = &mut self.bucket_mut(value).slots;
-                new.push(BucketEntry { value, position: slots.len() as u32 });
-                slots.push(slot);
+                new.push(BucketEntry { value, position: self.bucket(value).slots.len() as u32 });
+                self.change_bucket(value, |slots| slots.push(slot));
             }
         }
         self.set_entries(slot, &new);
         for entry in old {
             if self.bucket(entry.value).slots.is_empty() {
-                self.buckets.remove(entry.value);
+                let removed = self.buckets.remove(entry.value);
+                self.owned -= removed.map_or(0, |bucket| bucket.owned_bytes());
             }
         }
     }
@@ -98,21 +101,26 @@ impl Buckets {
             self.values_of.resize(slot as usize + 1, BucketEntry::NONE);
         }
         let old = std::mem::replace(&mut self.values_of[slot as usize], entry);
+        let removed = match old {
+            BucketEntry::SEVERAL => self.several.remove(&slot),
+            _ => None,
+        };
+        self.owned -= removed.map_or(0, |entries| size_of_val(&*entries));
         if entry == BucketEntry::SEVERAL {
             self.several.insert(slot, entries.into());
-        } else if old == BucketEntry::SEVERAL {
-            self.several.remove(&slot);
+            self.owned += size_of_val(entries);
         }
     }
 
     /// Removes a slot from a bucket. The last slot of the bucket takes its place.
     fn remove_from_bucket(&mut self, BucketEntry { value, position }: BucketEntry) {
-        let slots = &mut self.bucket_mut(value).slots;
-        slots.swap_remove(position as usize);
-        if slots.len() < slots.capacity() / 8 {
-            slots.shrink_to_fit();
-        }
-        if let Some(moved) = slots.get(position as usize).copied() {
+        self.change_bucket(value, |slots| {
+            slots.swap_remove(position as usize);
+            if slots.len() < slots.capacity() / 8 {
+                slots.shrink_to_fit();
+            }
+        });
+        if let Some(moved) = self.bucket(value).slots.get(position as usize).copied() {
             let entries = match &mut self.values_of[moved as usize] {
                 &mut BucketEntry::SEVERAL => &mut **self.several.get_mut(&moved).expect("INV-X3"),
                 only => std::slice::from_mut(only),
@@ -144,16 +152,17 @@ impl Buckets {
         if !several.is_empty() {
             several.reserve(grown(self.room_for_several(), values, several.len()));
         }
-        Self { values_of, several, buckets: self.buckets.copy_with_room(values) }
+        let buckets = self.buckets.copy_with_room(values);
+        let boxes: usize = several.values().map(|entries| size_of_val(&**entries)).sum();
+        // The slots of a copied bucket have no room to spare.
+        let owned = boxes + buckets.iter().map(Bucket::owned_bytes).sum::<usize>();
+        Self { values_of, several, buckets, owned }
     }
 
-    /// Returns about how many bytes the index takes.
+    /// Returns how many bytes the index takes.
     pub(super) fn bytes(&self) -> usize {
-        // A text of 24 bytes, with its counts.
-        const TEXT: usize = 40;
         let entries = self.values_of.capacity() * size_of::<BucketEntry>() + self.several.allocation_size();
-        let slots = self.values_of.len() * size_of::<Slot>();
-        entries + slots + self.buckets.bytes() + self.buckets.len() * TEXT
+        entries + self.buckets.bytes() + self.owned
     }
 
     /// Removes all values of a slot.
@@ -186,16 +195,23 @@ impl Buckets {
     }
 
     fn find_or_add(&mut self, text: &str) -> ValueId {
-        let bucket = || Bucket { text: text.into(), slots: SmallVec::new() };
-        self.find(text).unwrap_or_else(|| self.buckets.insert(bucket()))
+        self.find(text).unwrap_or_else(|| {
+            let bucket = Bucket { text: text.into(), slots: SmallVec::new() };
+            self.owned += bucket.owned_bytes();
+            self.buckets.insert(bucket)
+        })
     }
 
     fn bucket(&self, id: ValueId) -> &Bucket {
         self.buckets.get(id).expect("INV-X1")
     }
 
-    fn bucket_mut(&mut self, id: ValueId) -> &mut Bucket {
-        self.buckets.get_mut(id).expect("INV-X1")
+    /// Changes the slots of a bucket.
+    fn change_bucket(&mut self, id: ValueId, change: impl FnOnce(&mut SmallVec<[Slot; 4]>)) {
+        let bucket = self.buckets.get_mut(id).expect("INV-X1");
+        let before = bucket.owned_bytes();
+        change(&mut bucket.slots);
+        self.owned = self.owned + bucket.owned_bytes() - before;
     }
 
     /// Checks the invariants, and returns the values of each slot below `end`.
@@ -215,7 +231,17 @@ impl Buckets {
             assert!(entries.iter().all(|entry| self.bucket(entry.value).slots.contains(&slot)), "INV-X1");
             assert_eq!(self.several.contains_key(&slot), entries.len() > 1, "INV-X3");
         }
+        let boxes: usize = self.several.values().map(|entries| size_of_val(&**entries)).sum();
+        assert_eq!(self.owned, boxes + self.buckets.iter().map(Bucket::owned_bytes).sum::<usize>(), "INV-X4");
         (0..).take(end).map(|slot| self.values(slot).collect()).collect()
+    }
+}
+
+impl Bucket {
+    /// Returns the number of bytes of the allocations of the bucket.
+    fn owned_bytes(&self) -> usize {
+        let slots = if self.slots.spilled() { self.slots.capacity() * size_of::<Slot>() } else { 0 };
+        self.text.len() + 2 * size_of::<usize>() + slots
     }
 }
 

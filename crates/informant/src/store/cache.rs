@@ -9,6 +9,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 use parking_lot::RwLock;
 
 use super::table::Table;
+use crate::object::ObjectMemory;
 
 /// The state that the writer and the readers share.
 pub(super) struct Cache {
@@ -20,6 +21,8 @@ pub(super) struct Cache {
     pub(super) has_stopped: AtomicBool,
     /// Whether the first list of the informer was written; true without an informer.
     pub(super) is_synced: AtomicBool,
+    /// Counts the bytes of the tables; `None` if they are not counted.
+    memory: Option<Arc<ObjectMemory>>,
 }
 
 /// What a reader shows.
@@ -56,9 +59,9 @@ impl Objects {
 }
 
 impl Cache {
-    pub(super) fn new(table: Table, resource: Arc<str>) -> Self {
+    pub(super) fn new(table: Table, resource: Arc<str>, memory: Option<Arc<ObjectMemory>>) -> Self {
         let (has_stopped, is_synced) = (AtomicBool::new(false), AtomicBool::new(true));
-        Self { table: RwLock::new(Arc::new(table)), resource, has_stopped, is_synced }
+        Self { table: RwLock::new(Arc::new(table)), resource, has_stopped, is_synced, memory }
     }
 
     /// Reads the current state. `read` must not call users' code: writers wait for it.
@@ -81,7 +84,9 @@ impl Cache {
         if table.is_quick(writes, values)
             && let Some(table) = Arc::get_mut(&mut table)
         {
-            return change(table);
+            let result = change(table);
+            self.count(table);
+            return result;
         }
         // Changes a copy, because the change is large, or a snapshot of the current state is held. Readers go on with the current state.
         let current = Arc::clone(&table);
@@ -89,9 +94,21 @@ impl Cache {
         let mut next = current.copy(writes, values);
         drop(current);
         let result = change(&mut next);
+        self.count(&next);
         let next = Arc::new(next);
         let old = std::mem::replace(&mut *self.table.write(), next);
         drop(old);
         result
+    }
+
+    fn count(&self, table: &Table) {
+        self.memory.iter().for_each(|memory| memory.set_tables(table.bytes()));
+    }
+}
+
+/// The objects may outlive the tables, and the memory counts both.
+impl Drop for Cache {
+    fn drop(&mut self) {
+        self.memory.iter().for_each(|memory| memory.set_tables(0));
     }
 }

@@ -263,11 +263,6 @@ impl Lister<Erased> {
     pub(crate) fn in_slots(&self, first: usize, slots: usize) -> (Vec<Cached<Erased>>, Option<usize>) {
         self.objects.read(|table| table.in_slots(first, slots))
     }
-
-    /// About how many bytes the tables take, without the objects.
-    pub(crate) fn table_bytes(&self) -> usize {
-        self.objects.read(Table::bytes)
-    }
 }
 
 impl<O> fmt::Debug for Lister<O> {

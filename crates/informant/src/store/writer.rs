@@ -17,7 +17,12 @@ use super::{
     compute::{AnyIndexFunction, ComputedValues},
     table::{Table, TableIndex},
 };
-use crate::{Cached, Key, delta::Relist, error::IndexError, object::Erased};
+use crate::{
+    Cached, Key,
+    delta::Relist,
+    error::IndexError,
+    object::{Erased, ObjectMemory},
+};
 
 /// Changes the cache of one kind. The object type is erased.
 pub(crate) struct Writer {
@@ -33,10 +38,15 @@ pub(crate) struct Writer {
 impl Writer {
     /// Creates the writer of an empty cache. `resource` is the name of the objects in errors.
     pub(crate) fn new(resource: Arc<str>) -> Self {
+        Self::counted_in(None, resource)
+    }
+
+    /// As [`new`](Self::new), and counts the bytes of the tables there.
+    pub(crate) fn counted_in(memory: Option<Arc<ObjectMemory>>, resource: Arc<str>) -> Self {
         let by_namespace = AnyIndexFunction::by_namespace();
         let (table, functions) = (Table::new(by_namespace.clone()), vec![by_namespace]);
         let (computed, slow_after) = (ComputedValues::default(), Duration::from_millis(100));
-        Self { cache: Arc::new(Cache::new(table, resource)), functions, computed, slow_after }
+        Self { cache: Arc::new(Cache::new(table, resource, memory)), functions, computed, slow_after }
     }
 
     /// Returns a reader of the cache.
@@ -150,7 +160,10 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::{object::Identity, store::IndexFunction};
+    use crate::{
+        object::{HeldMemory, Identity},
+        store::IndexFunction,
+    };
 
     /// The log as text.
     #[derive(Clone, Default)]
@@ -211,5 +224,20 @@ mod tests {
 
         assert_eq!([is_slow(1, 99), is_slow(1, 100), is_slow(999, 100)], [false, true, true]);
         assert_eq!([is_slow(20_000, 2099), is_slow(20_000, 2100)], [false, true]);
+    }
+
+    #[test]
+    fn tables_are_counted_from_the_first_write_until_they_are_freed() {
+        let memory = Arc::new(ObjectMemory::new(|_, _| HeldMemory::Estimate(0)));
+        let mut writer = Writer::counted_in(Some(Arc::clone(&memory)), "pods".into());
+        let object = object("a");
+        writer.apply(upsert(object.clone()));
+        let before = memory.bytes();
+
+        writer.add_indexes(vec![IndexFunction::new("node", |_: &Cached<()>| ["n1"]).into_any()]).unwrap();
+
+        assert!(memory.bytes() > before && before > 0, "{before} and {} bytes", memory.bytes());
+        drop(writer);
+        assert_eq!(memory.bytes(), 0, "although {object:?} is held");
     }
 }

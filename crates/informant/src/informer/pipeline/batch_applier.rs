@@ -89,7 +89,6 @@ impl BatchApplier {
             core.history_changes.fetch_add(1, Ordering::AcqRel);
         }
         core.cache_changed.notify_waiters();
-        core.memory.set_tables(core.lister.table_bytes());
         if let Ok(Some((outcome, waiting, processed, distributed))) = done {
             core.metrics.record_batch(begun.elapsed(), outcome.tally, outcome.index_panics);
             core.metrics.record_levels(waiting, outcome.objects, core.memory.bytes(), version.as_ref());
@@ -104,17 +103,17 @@ impl BatchApplier {
     }
 
     /// Returns when the applier has something to do without a batch.
-    pub(super) fn next_wake(&self) -> Option<Instant> {
+    pub(super) fn next_wake(&mut self) -> Option<Instant> {
         let times = self.ticks.iter().map(|ticks| ticks.next);
         #[cfg(feature = "packing")]
-        let times = times.chain(self.sweep.next_turn(&self.core));
+        let times = times.chain(self.sweep.next_turn(&self.core, Instant::now()));
         times.min()
     }
 
     /// Packs a few objects of the cache if memory is short. Returns whether it did.
     #[cfg(feature = "packing")]
     pub(super) fn pack_some(&mut self, now: Instant) -> bool {
-        let is_due = self.sweep.next_turn(&self.core).is_some_and(|at| at <= now);
+        let is_due = self.sweep.next_turn(&self.core, now).is_some_and(|at| at <= now);
         if is_due {
             self.sweep.take_turn(&self.core, now);
         }

@@ -95,7 +95,7 @@ impl Core {
         resync: Option<Duration>,
         fails_fast: bool,
     ) -> Self {
-        let writer = Writer::new(Arc::clone(&name));
+        let writer = Writer::counted_in(Some(Arc::clone(&memory)), Arc::clone(&name));
         let processor = SharedProcessor::new(resync);
         writer.lister::<Erased>().set_synced(false);
         Self {

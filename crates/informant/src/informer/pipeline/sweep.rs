@@ -17,10 +17,10 @@ pub(super) struct Sweep {
     report: Box<dyn Fn(SourceError) + Send + Sync>,
     /// The slot of the next object.
     next: usize,
-    /// The number of objects that were packed since the first slot.
-    packed: usize,
-    /// When the next turn is due: in the past, except during the pause after a sweep.
-    due: Instant,
+    /// The number of objects that all informers had packed at the end of the last sweep; `None` before that, and when the budget suffices.
+    packed: Option<usize>,
+    /// When the next sweep begins, after the end of one.
+    pause: Option<Instant>,
 }
 
 /// The number of objects of one turn, so that other work waits for less than a millisecond.
@@ -29,26 +29,38 @@ const TURN: usize = 64;
 /// The pause after a sweep. The next one packs the objects that were not read during the pause.
 const PAUSE: Duration = Duration::from_secs(10);
 
+/// The time between two checks of the budget. An informer whose objects do not change makes no others.
+const CHECKS: Duration = Duration::from_secs(5);
+
 impl Sweep {
     pub(super) fn new(report: impl Fn(SourceError) + Send + Sync + 'static) -> Self {
-        Self { report: Box::new(report), next: 0, packed: 0, due: Instant::now() }
+        Self { report: Box::new(report), next: 0, packed: None, pause: None }
     }
 
-    /// Returns when the next turn is due, which may be in the past; `None` if nothing has to be packed.
-    pub(super) fn next_turn(&self, core: &Core) -> Option<Instant> {
-        core.memory.packing()?.is_over_budget().then_some(self.due)
+    /// Returns when the next turn is due, or when to ask again, because another informer may use up the budget meanwhile; `None` if that cannot happen.
+    pub(super) fn next_turn(&mut self, core: &Core, now: Instant) -> Option<Instant> {
+        let packing = core.memory.packing().filter(|packing| packing.has_limit())?;
+        if packing.is_over_budget() {
+            return Some(self.pause.unwrap_or(now));
+        }
+        // Objects that arrive now stay plain.
+        self.packed = None;
+        packing.set_swept(false);
+        Some(now + CHECKS)
     }
 
-    /// Packs a few objects.
+    /// Packs a few objects. If no informer has packed any since the end of the last sweep, packing is not enough. (One sweep without any does not
+    /// suffice: all objects may have been read before it.)
     pub(super) fn take_turn(&mut self, core: &Core, now: Instant) {
+        let Some(packing) = core.memory.packing() else { return };
         let (objects, next) = core.lister.in_slots(self.next, TURN);
-        self.packed += objects.iter().filter(|object| object.pack()).count();
+        self.pause = None;
+        let packed = packing.add_packed(objects.iter().filter(|object| object.pack()).count());
         self.next = next.unwrap_or_default();
         if next.is_none() {
-            let is_done = std::mem::take(&mut self.packed) == 0;
-            self.due = now + PAUSE;
-            let exceeded = core.memory.packing().and_then(|packing| packing.set_swept(is_done));
-            exceeded.into_iter().for_each(&self.report);
+            self.pause = Some(now + PAUSE);
+            packing.set_swept(self.packed.replace(packed) == Some(packed));
+            packing.new_problem().into_iter().for_each(&self.report);
         }
     }
 }

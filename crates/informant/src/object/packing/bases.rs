@@ -17,8 +17,8 @@ use crate::Key;
 /// The bases of one informer. It does not keep them alive: the objects do.
 #[derive(Default)]
 pub(super) struct Bases {
-    /// By the [names] of their objects.
-    by_name: HashMap<Box<str>, Weak<Base>>,
+    /// By the hashes of the [names] of their objects.
+    by_name: HashMap<u64, Weak<Base>>,
     last: Weak<Base>,
     /// When the table has this size, bases that are gone are removed from it.
     prune_at: usize,
@@ -44,7 +44,7 @@ impl Bases {
     /// Chooses the last base that was an earlier state of this object, or whose object had the same owner, judged by its name. If there is none,
     /// chooses the last one of all.
     pub(super) fn choose(&mut self, key: &Key) -> Choice {
-        if let Some(base) = names(key).find_map(|name| self.by_name.get(name)?.upgrade()) {
+        if let Some(base) = names(key).find_map(|name| self.by_name.get(&self.hash_of(name))?.upgrade()) {
             return Choice::Base(base);
         }
         match self.last.upgrade() {
@@ -59,8 +59,8 @@ impl Bases {
         if self.without_base.len() >= MOST_COUNTED {
             self.without_base.clear();
         }
-        let hash = self.without_base.hasher().hash_one(owner) as u32;
-        let bits = self.without_base.entry(hash).or_default();
+        let owner = self.hash_of(owner) as u32;
+        let bits = self.without_base.entry(owner).or_default();
         *bits |= 1 << (key.table_hash() >> 59);
         bits.count_ones() >= BITS_OF_MANY
     }
@@ -72,9 +72,19 @@ impl Bases {
             self.prune_at = (2 * self.by_name.len()).max(1024);
         }
         for name in names(key) {
-            self.by_name.insert(name.into(), Arc::downgrade(base));
+            self.by_name.insert(self.hash_of(name), Arc::downgrade(base));
         }
         self.last = Arc::downgrade(base);
+    }
+
+    /// The seed is random, so names that collide cannot be chosen; two that do would only share a base.
+    fn hash_of(&self, name: &str) -> u64 {
+        self.by_name.hasher().hash_one(name)
+    }
+
+    /// Returns the number of bytes of the tables.
+    pub(super) fn bytes(&self) -> usize {
+        self.by_name.allocation_size() + self.without_base.allocation_size()
     }
 }
 

@@ -35,8 +35,13 @@ pub(super) struct Packed {
 impl Base {
     pub(super) fn new(text: &Arc<str>, memory: &Arc<ObjectMemory>) -> Arc<Self> {
         let base = Self { text: Arc::clone(text), memory: Arc::clone(memory) };
-        base.count(0, text.len());
+        base.count(0, base.bytes());
         Arc::new(base)
+    }
+
+    /// The bytes of the text and of this struct, each with its counts of references.
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.text.len() + 4 * size_of::<usize>()
     }
 
     fn count(&self, before: usize, now: usize) {
@@ -47,7 +52,7 @@ impl Base {
 
 impl Drop for Base {
     fn drop(&mut self) {
-        self.count(self.text.len(), 0);
+        self.count(self.bytes(), 0);
     }
 }
 

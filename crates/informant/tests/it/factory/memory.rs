@@ -12,7 +12,7 @@ use informant::{
     index,
 };
 use informant_apiserver::{ApiServer, Fault, On};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 
 use crate::support::servers::{Leaks, client, stop_factory};
@@ -109,10 +109,14 @@ async fn a_packed_object_is_read_as_a_plain_one() {
 
 /// The first list fits into the budget, and the last third of the objects does not.
 async fn over_budget(server: &ApiServer) -> (SharedInformerFactory, Configs, usize) {
-    let (factory, plain) = started(builder(server)).await;
+    over_budget_of(server, builder(server)).await
+}
+
+async fn over_budget_of(server: &ApiServer, builder: FactoryBuilder) -> (SharedInformerFactory, Configs, usize) {
+    let (factory, plain) = started(self::builder(server)).await;
     let budget = plain.status().bytes + 10_000;
     factory.stop().await.unwrap();
-    let (factory, configs) = started(builder(server).memory_budget(budget)).await;
+    let (factory, configs) = started(builder.memory_budget(budget)).await;
     assert!(configs.status().bytes + 20_000 > budget, "nothing is packed: {} of {budget}", configs.status().bytes);
     (factory, configs, budget)
 }
@@ -301,4 +305,134 @@ async fn objects_that_are_not_lazy_are_counted_by_an_estimate() {
     assert!(eager.status().bytes_are_estimated && eager.status().bytes > 100 * 2000);
     assert!(!lazy.status().bytes_are_estimated);
     stop_factory(&factory, &leaks).await;
+}
+
+// The clock runs, because the informer compares times that it reads one after another.
+#[tokio::test]
+async fn cached_objects_are_packed_soon_after_the_budget_is_used_up() {
+    let server = server(3, 300);
+    let (factory, configs, budget) = over_budget(&server).await;
+
+    (300..400).for_each(|number| put(&server, number % 3, number, 1));
+    shows(&configs, &key(0, 399), 1).await;
+    let packed = async {
+        while configs.status().bytes > budget {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let packed = tokio::time::timeout(Duration::from_secs(5), packed).await;
+
+    assert!(packed.is_ok(), "{} of {budget}", configs.status().bytes);
+    factory.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_without_changes_packs_its_objects_when_others_use_up_the_budget() {
+    let server = server(3, 300);
+    let (factory, plain) = started(builder(&server)).await;
+    let budget = plain.status().bytes + 100_000;
+    factory.stop().await.unwrap();
+    let (factory, configs) = started(builder(&server).memory_budget(budget)).await;
+    let secrets = factory.informer::<Secret>();
+    factory.start();
+    for number in 0..10 {
+        let metadata = json!({"namespace": "shop", "name": format!("s{number}")});
+        server.put("secrets", json!({"metadata": metadata, "stringData": {"text": text(number).repeat(2)}})).unwrap();
+    }
+
+    tokio::time::sleep(Duration::from_secs(20)).await;
+
+    let bytes = [configs.status().bytes, secrets.status().bytes];
+    assert!(bytes[1] > 100_000 && bytes[0] + bytes[1] < budget, "{bytes:?} of {budget}");
+    factory.stop().await.unwrap();
+}
+
+/// Counts the calls of `on_error`.
+fn counting(builder: FactoryBuilder) -> (FactoryBuilder, Arc<Mutex<Vec<String>>>) {
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let reported = Arc::clone(&reports);
+    (builder.on_error(move |error| reported.lock().unwrap().push(error.to_string())), reports)
+}
+
+/// No problem is shown or reported for half a minute.
+async fn has_no_problem(factory: &SharedInformerFactory, reports: &Mutex<Vec<String>>) {
+    for _ in 0..30 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(factory.problems().is_empty(), "{:?}", factory.problems());
+    }
+    assert_eq!(*reports.lock().unwrap(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_were_read_once_are_no_problem() {
+    let server = server(3, 300);
+    let (builder, reports) = counting(builder(&server));
+    let (factory, configs, _) = over_budget_of(&server, builder).await;
+
+    configs.lister().list().iter().for_each(|object| drop(object.json().unwrap()));
+    (300..400).for_each(|number| put(&server, number % 3, number, 1));
+
+    has_no_problem(&factory, &reports).await;
+    factory.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_whose_objects_are_packed_reports_no_problem_while_others_are_being_packed() {
+    let server = server(3, 300);
+    let (builder, reports) = counting(builder(&server));
+    let (factory, configs, _) = over_budget_of(&server, builder).await;
+    let _secrets = factory.informer::<Secret>();
+
+    // These cannot be packed, so this informer has nothing to do.
+    for number in 0..10 {
+        let metadata = json!({"namespace": "shop", "name": format!("s{number}")});
+        server.put("secrets", json!({"metadata": metadata, "stringData": {"text": text(number)}})).unwrap();
+    }
+    factory.start();
+
+    has_no_problem(&factory, &reports).await;
+    drop(configs);
+    factory.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_counted_bytes_of_small_objects_and_large_indexes_are_those_of_the_allocator() {
+    for budget in [usize::MAX, 0] {
+        let server = ApiServer::new();
+        for number in 0..5000 {
+            let labels = json!({"unique": format!("{number:0>60}")});
+            let finalizers: Vec<_> = (0..8).map(|shift| format!("example.com/{}", (number + shift) % 50)).collect();
+            let metadata = json!({"namespace": "shop", "name": format!("a{}-b{}-{number}", number % 7, number % 90), "labels": labels, "finalizers": finalizers});
+            server.put("configmaps", json!({"metadata": metadata})).unwrap();
+        }
+        let (factory, configs) = started(builder(&server).memory_budget(budget)).await;
+        configs.add_index("unique", index::label("unique")).unwrap();
+        configs.add_index("finalizers", index::field("metadata.finalizers").unwrap()).unwrap();
+        let counted = configs.status().bytes as i64;
+
+        let mut lister = Some(configs.lister().clone());
+        factory.stop().await.unwrap();
+        drop((factory, configs));
+        let freed = -allocation_counter::measure(|| lister = None).bytes_current;
+
+        assert!((freed - counted).abs() * 10 <= freed, "budget {budget}: {freed} bytes freed, {counted} counted");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_objects_take_less_when_they_are_packed() {
+    let server = ApiServer::new();
+    for number in 0..3000 {
+        let metadata = json!({"namespace": "shop", "name": format!("a{}-b{}-{number}", number % 7, number % 90)});
+        let data =
+            json!({"first": "the same text in all of them", "second": "another text", "number": number.to_string()});
+        server.put("configmaps", json!({"metadata": metadata, "data": data})).unwrap();
+    }
+    let (plain_factory, plain) = started(builder(&server)).await;
+    let (factory, packed) = started(builder(&server).memory_budget(0)).await;
+
+    let (packed_bytes, plain_bytes) = (packed.status().bytes, plain.status().bytes);
+    assert!(packed_bytes * 5 < plain_bytes * 4, "{packed_bytes} and {plain_bytes} bytes");
+    plain_factory.stop().await.unwrap();
+    factory.stop().await.unwrap();
 }
