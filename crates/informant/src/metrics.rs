@@ -99,7 +99,7 @@ pub(crate) struct InformerMetrics {
     deleted: Counter,
     unchanged: Counter,
     objects: Gauge,
-    bytes: Gauge,
+    pub(crate) bytes: Gauge,
     version: Gauge,
     pub(crate) lists: Counter,
     pub(crate) watches: Counter,
@@ -173,10 +173,9 @@ impl InformerMetrics {
     }
 
     /// Records the length of the queue, and the size and version of the cache.
-    pub(crate) fn record_levels(&self, queued: usize, objects: usize, bytes: usize, version: Option<&ResourceVersion>) {
+    pub(crate) fn record_levels(&self, queued: usize, objects: usize, version: Option<&ResourceVersion>) {
         self.queue_depth.set(queued as f64);
         self.objects.set(objects as f64);
-        self.bytes.set(bytes as f64);
         if let Some(number) = version.and_then(as_number) {
             self.version.set(number);
         }

@@ -91,7 +91,8 @@ impl BatchApplier {
         core.cache_changed.notify_waiters();
         if let Ok(Some((outcome, waiting, processed, distributed))) = done {
             core.metrics.record_batch(begun.elapsed(), outcome.tally, outcome.index_panics);
-            core.metrics.record_levels(waiting, outcome.objects, core.memory.bytes(), version.as_ref());
+            core.metrics.record_levels(waiting, outcome.objects, version.as_ref());
+            core.metrics.bytes.set(core.memory.bytes() as f64);
             drop((outcome, processed, distributed));
         }
         if let Some(batch) = batch {
@@ -116,6 +117,7 @@ impl BatchApplier {
         let is_due = self.sweep.next_turn(&self.core, now).is_some_and(|at| at <= now);
         if is_due {
             self.sweep.take_turn(&self.core, now);
+            self.core.metrics.bytes.set(self.core.memory.bytes() as f64);
         }
         is_due
     }

@@ -45,7 +45,7 @@ impl Sweep {
         }
         // Objects that arrive now stay plain.
         self.packed = None;
-        packing.set_swept(false);
+        packing.note_within_budget();
         Some(now + CHECKS)
     }
 

@@ -126,6 +126,12 @@ impl Packing {
         self.budget.packed.fetch_add(objects, Relaxed) + objects
     }
 
+    /// Notes that the budget suffices, so that the next time when it does not is reported again.
+    pub(crate) fn note_within_budget(&self) {
+        self.is_swept.store(false, Relaxed);
+        self.budget.is_reported.store(false, Relaxed);
+    }
+
     /// Notes whether all objects of the cache that can be packed are packed.
     pub(crate) fn set_swept(&self, is_swept: bool) {
         self.is_swept.store(is_swept, Relaxed);
