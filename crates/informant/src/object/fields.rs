@@ -12,7 +12,7 @@ use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::Value;
 
 use super::{
-    FieldPath, Lazy, SyntaxProblem,
+    FieldPath, Lazy,
     walk::{MemberAction, Walk, Walked},
 };
 
@@ -109,7 +109,7 @@ pub(super) fn values_in_json(json: &str, names: &[String]) -> Vec<String> {
     let mut values = Vec::new();
     match add_values_in_json(&mut Walk::new(json.as_bytes()), names, &mut values) {
         Ok(()) => values,
-        // The JSON was checked when it was scanned, so the only possible error is a number that no type can hold.
+        // Impossible: the JSON was checked when it was scanned.
         Err(_) => Vec::new(),
     }
 }
@@ -133,8 +133,9 @@ fn add_values_in_json(walk: &mut Walk<'_>, names: &[String], values: &mut Vec<St
         (Some(b'-' | b'0'..=b'9' | b't' | b'f'), []) => {
             let start = walk.offset();
             walk.value(0)?;
-            let scalar = serde_json::from_slice::<Value>(walk.since(start)).map_err(|_| SyntaxProblem::BadNumber)?;
-            values.push(scalar.to_string());
+            // A number that no type can hold is no value.
+            let scalar = serde_json::from_slice::<Value>(walk.since(start));
+            values.extend(scalar.map(|scalar| scalar.to_string()));
             Ok(())
         }
         (Some(_) | None, _) => walk.value(0),

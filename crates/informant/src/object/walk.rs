@@ -107,9 +107,10 @@ impl<'a> Walk<'a> {
     /// As [`value`](Self::value), without the fields that are cut. If the whole value is cut, the caller cuts it.
     #[inline]
     pub(super) fn value_without(&mut self, depth: usize, tree: Option<&FieldTree>) -> Walked<()> {
-        let Some(tree) = tree.filter(|tree| !tree.is_cut && depth <= MAX_DEPTH) else { return self.value(depth) };
+        let Some(tree) = tree.filter(|tree| !tree.is_cut) else { return self.value(depth) };
         let start = self.output_len();
         match self.peek() {
+            Some(b'{' | b'[') if depth > MAX_DEPTH => return Err(SyntaxProblem::TooDeep),
             Some(b'{') => self.members(|walk, name| {
                 let tree = tree.below(&walk.resolve_name(&name)?);
                 walk.value_without(depth + 1, tree)?;
