@@ -702,7 +702,9 @@ fn noted_fields_of_odd_json_have_the_values_that_the_json_has() {
     let paths = ["data.deep", "data.huge", "data.mixed"];
     let indexes = paths.map(|path| index::field::<Lazy<Pod>>(path).unwrap());
     let deep = |depth| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
-    for value in [deep(1), deep(124), deep(125), "1e400".to_owned(), "[1,1e400,2]".to_owned(), "[{\"mixed\":1},2]".to_owned()] {
+    for value in
+        [deep(1), deep(124), deep(125), "1e400".to_owned(), "[1,1e400,2]".to_owned(), "[{\"mixed\":1},2]".to_owned()]
+    {
         let json = format!(r#"{{"metadata":{{"name":"a"}},"data":{{"deep":{value},"huge":{value},"mixed":{value}}}}}"#);
         let object = Scanner::of_kind::<Pod>().scan(json.as_bytes()).unwrap().decode::<Lazy<Pod>>().unwrap();
         for (path, index) in paths.iter().zip(&indexes) {
