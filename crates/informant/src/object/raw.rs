@@ -44,6 +44,8 @@ use crate::Key;
 /// ```
 pub struct Scanner {
     provenance: Arc<Provenance>,
+    /// The provenance of the last object, if it has a type that the scanner does not know. Usually the next object has the same one.
+    last: Option<Arc<Provenance>>,
     /// `apiVersion` and `kind` as JSON members, written at the front of every object; list items lack them.
     types: String,
     rules: FieldRules,
@@ -73,6 +75,7 @@ impl Scanner {
         Self {
             types: type_members(&types.api_version, &types.kind),
             provenance: Arc::new(Provenance::new(types)),
+            last: None,
             rules: FieldRules::default(),
             compact: String::new(),
         }
@@ -99,18 +102,21 @@ impl Scanner {
     /// Sets the [cluster](Cached::cluster) of the objects. Default: none.
     pub fn of_cluster(mut self, cluster: impl Into<Arc<str>>) -> Self {
         Arc::make_mut(&mut self.provenance).cluster = Some(cluster.into());
+        self.last = None;
         self
     }
 
     /// Counts the bytes of the objects there.
     pub(crate) fn counted_in(mut self, memory: Arc<ObjectMemory>) -> Self {
         Arc::make_mut(&mut self.provenance).memory = Some(memory);
+        self.last = None;
         self
     }
 
     /// Sets the history of the source to which the objects belong that are scanned from now on.
     pub(crate) fn begin_history(&mut self, history: u64) {
         Arc::make_mut(&mut self.provenance).history = history;
+        self.last = None;
     }
 
     /// Reads the identity of the object and checks the syntax of all of it.
@@ -147,7 +153,7 @@ impl Scanner {
         }
         noted::add_new(&mut self.rules);
         let mut found = scan::scan(json, &self.rules, &self.types, &mut self.compact)?;
-        let provenance = self.check_types(&found)?;
+        let provenance = Self::check_types(&self.provenance, &mut self.last, &found)?;
         let mut body_start = 1 + self.types.len();
         // A scanner that accepts any kind knows the type of the object only now.
         if !Arc::ptr_eq(&provenance, &self.provenance) {
@@ -164,16 +170,27 @@ impl Scanner {
         Ok((raw, found.length))
     }
 
-    fn check_types(&self, found: &scan::ScannedObject<'_>) -> Result<Arc<Provenance>, DecodeError> {
-        let types = &self.provenance.types;
+    /// Returns the provenance of an object.
+    fn check_types(
+        provenance: &Arc<Provenance>,
+        last: &mut Option<Arc<Provenance>>,
+        found: &scan::ScannedObject<'_>,
+    ) -> Result<Arc<Provenance>, DecodeError> {
+        let types = &provenance.types;
         let api_version = found.api_version.as_deref().unwrap_or(&types.api_version);
         let kind = found.kind.as_deref().unwrap_or(&types.kind);
         if api_version == types.api_version && kind == types.kind {
-            return Ok(Arc::clone(&self.provenance));
+            return Ok(Arc::clone(provenance));
         }
         if types.api_version.is_empty() && types.kind.is_empty() {
+            let is_same = |last: &&Arc<Provenance>| last.types.api_version == api_version && last.types.kind == kind;
+            if let Some(same) = last.as_ref().filter(is_same) {
+                return Ok(Arc::clone(same));
+            }
             let types = TypeMeta { api_version: api_version.to_owned(), kind: kind.to_owned() };
-            return Ok(Arc::new(Provenance { types, ..Provenance::clone(&self.provenance) }));
+            let new = Arc::new(Provenance { types, ..Provenance::clone(provenance) });
+            *last = Some(Arc::clone(&new));
+            return Ok(new);
         }
         Err(DecodeError::wrong_type(found.identity.key.clone(), types, api_version, kind))
     }

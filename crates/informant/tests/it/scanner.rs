@@ -712,3 +712,17 @@ fn noted_fields_of_odd_json_have_the_values_that_the_json_has() {
         }
     }
 }
+
+#[test]
+fn objects_of_a_type_that_the_scanner_does_not_know_share_it() {
+    let mut scanner = Scanner::new(TypeMeta::default());
+    let mut decoded = |kind| {
+        let json = format!(r#"{{"apiVersion":"v1","kind":"{kind}","metadata":{{"name":"a"}}}}"#);
+        scanner.scan(json.as_bytes()).unwrap().decode::<Lazy<Pod>>().unwrap()
+    };
+    let [one, same, other] = ["Pod", "Pod", "Node"].map(&mut decoded);
+
+    assert!(std::ptr::eq(one.types(), same.types()));
+    assert_eq!((&*one.types().kind, &*other.types().kind), ("Pod", "Node"));
+    assert!(other.json().unwrap().contains("Node"));
+}

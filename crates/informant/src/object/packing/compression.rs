@@ -12,6 +12,9 @@ use zstd_safe::{CCtx, DCtx, compress_bound, find_frame_compressed_size};
 /// zstd's fastest ordinary level. The base matters more than the level.
 const LEVEL: i32 = 1;
 
+/// A buffer that has grown beyond this is not kept.
+const LARGEST_BUFFER: usize = 1 << 20;
+
 /// Contexts that are not in use.
 struct Pool<T>(Mutex<Vec<T>>);
 
@@ -42,7 +45,11 @@ pub(super) fn compress(bytes: &[u8], base: &[u8], rest: &[u8]) -> Option<Box<[u8
         buffer.reserve(compress_bound(bytes.len()));
         context.compress_using_dict(buffer, bytes, base, LEVEL).ok()?;
         buffer.extend_from_slice(rest);
-        Some(buffer.as_slice().into())
+        let packed = buffer.as_slice().into();
+        // One huge object must not keep memory for ever.
+        buffer.clear();
+        buffer.shrink_to(LARGEST_BUFFER);
+        Some(packed)
     };
     COMPRESSORS.with(make, compress).flatten()
 }

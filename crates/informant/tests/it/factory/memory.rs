@@ -369,7 +369,8 @@ async fn objects_that_were_read_once_are_no_problem() {
     let (builder, reports) = counting(builder(&server));
     let (factory, configs, _) = over_budget_of(&server, builder).await;
 
-    configs.lister().list().iter().for_each(|object| drop(object.json().unwrap()));
+    // An index function reads each object before a sweep finds it.
+    configs.add_index("revision", |config: &Cached<Lazy<ConfigMap>>| [revision(config)]).unwrap();
     (300..400).for_each(|number| put(&server, number % 3, number, 1));
 
     has_no_problem(&factory, &reports).await;
@@ -435,4 +436,47 @@ async fn small_objects_take_less_when_they_are_packed() {
     assert!(packed_bytes * 5 < plain_bytes * 4, "{packed_bytes} and {plain_bytes} bytes");
     plain_factory.stop().await.unwrap();
     factory.stop().await.unwrap();
+}
+
+// The clock runs, so that sweeps, relists and changes get in each other's way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_budget_holds_after_relists_under_load() {
+    let server = server(5, 1000);
+    let (factory, plain) = started(builder(&server)).await;
+    let budget = plain.status().bytes / 2;
+    factory.stop().await.unwrap();
+    let (factory, configs) = started(builder(&server).memory_budget(budget)).await;
+    configs.add_index("shape", index::label("shape")).unwrap();
+    let lister = configs.lister().clone();
+    let readers = [(); 2].map(|()| {
+        let lister = lister.clone();
+        tokio::task::spawn_blocking(move || {
+            while !lister.has_stopped() {
+                lister.list().iter().step_by(7).for_each(|object| assert!(!revision(object).is_empty()));
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        })
+    });
+
+    for round in 2..12 {
+        (0..1000).filter(|number| number % 3 == round % 3).for_each(|number| put(&server, number % 5, number, round));
+        server.inject(On::watch().of("configmaps").once(), Fault::ErrorEvent { code: 410, after: 0 });
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    for number in 0..1000 {
+        let last = (2..12).rev().find(|round| number % 3 == round % 3).unwrap();
+        shows(&configs, &key(number % 5, number), last).await;
+    }
+    let packed = async {
+        while configs.status().bytes > budget * 11 / 10 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let packed = tokio::time::timeout(Duration::from_secs(12), packed).await;
+
+    assert!(packed.is_ok(), "{} of {budget}", configs.status().bytes);
+    factory.stop().await.unwrap();
+    for reader in readers {
+        reader.await.unwrap();
+    }
 }
