@@ -188,3 +188,19 @@ impl fmt::Debug for LazyJson {
         fmt::Debug::fmt(&**self, f)
     }
 }
+
+#[cfg(all(test, feature = "packing"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_damaged_json_names_the_object() {
+        let key = Key::namespaced("shop", "web");
+        let held = HeldJson::new(&key, "{}", 2, &(0..0)).unwrap();
+        *held.text.lock() = HeldText::Packed(Packed::damaged());
+
+        let error = held.read().map(drop).unwrap_err();
+
+        assert_eq!((error.key(), &*error.to_string()), (Some(&key), "shop/web: its packed JSON is damaged"));
+    }
+}

@@ -22,6 +22,9 @@ static PATHS: RwLock<Vec<FieldPath>> = RwLock::new(Vec::new());
 /// The largest number of paths. The values at other paths are read from the JSON.
 const MOST: u8 = 32;
 
+/// Values of this length together are noted for every object; longer ones only if they are less than an eighth of the JSON.
+const FEW: usize = 256;
+
 /// The character of the first field.
 const FIRST: u8 = b'0';
 
@@ -47,9 +50,10 @@ pub(super) fn add_new(rules: &mut FieldRules) {
     }
 }
 
-/// Writes values behind the JSON that they are parts of. `fields` is the number of fields that were noted.
+/// Writes values behind the JSON that they are parts of, unless they would make it much longer. `fields` is the number of fields that were noted.
 pub(super) fn append(json: &mut Vec<u8>, fields: u8, values: &[(u8, Range<usize>)]) {
-    if fields == 0 {
+    let bytes: usize = values.iter().map(|(_, range)| range.len()).sum();
+    if fields == 0 || bytes > FEW.max(json.len() / 8) {
         return;
     }
     json.push(FIRST + fields);

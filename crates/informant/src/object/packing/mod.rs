@@ -69,6 +69,13 @@ impl Packed {
         Self { base, content: Box::default() }
     }
 
+    /// Bytes that are no frame.
+    #[cfg(test)]
+    pub(super) fn damaged() -> Self {
+        let memory = Arc::new(ObjectMemory::new(|_, _| super::HeldMemory::Estimate(0)));
+        Self { base: Base::new(&"".into(), &memory), content: [7; 20].into() }
+    }
+
     /// The number of bytes that the object takes, without the base.
     pub(super) fn bytes(&self) -> usize {
         self.content.len()
@@ -94,5 +101,40 @@ impl Packed {
     /// The frame, and the noted values.
     fn parts(&self) -> Option<(&[u8], &[u8])> {
         self.content.split_at_checked(frame_length(&self.content)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::HeldMemory;
+
+    fn packed(json: &str, noted: &str, base: &str) -> Packed {
+        let memory = Arc::new(ObjectMemory::new(|_, _| HeldMemory::Estimate(0)));
+        Packed::new(&[json, noted].concat(), json.len(), Base::new(&base.into(), &memory)).unwrap()
+    }
+
+    #[test]
+    fn damaged_bytes_are_not_unpacked_to_another_length_and_nothing_panics() {
+        let json: String = (0..200).map(|number| format!("\"name-{number}\":{number},")).collect();
+        let good = packed(&json, "10x\n", &json.replace("name-7", "other"));
+        assert_eq!(good.unpack(json.len()).as_deref(), Some(&*json));
+        assert_eq!(good.noted(json.len()), Some("10x\n"));
+        assert!(good.bytes() * 10 < json.len(), "{} bytes", good.bytes());
+
+        assert_eq!(good.unpack(json.len() - 1), None, "another length than the stored one");
+        let with = |content: Vec<u8>| Packed { base: Arc::clone(&good.base), content: content.into() };
+        let mut refused = 0;
+        for position in 0..good.content.len() {
+            let mut flipped = good.content.to_vec();
+            flipped[position] ^= 0x55;
+            for damaged in [with(flipped), with(good.content[..position.max(1)].to_vec())] {
+                let text = damaged.unpack(json.len());
+                assert!(text.as_ref().is_none_or(|text| text.len() == json.len()));
+                refused += usize::from(text.is_none());
+                damaged.noted(json.len());
+            }
+        }
+        assert!(refused > good.content.len(), "{refused} were refused");
     }
 }
