@@ -90,7 +90,9 @@ impl Bases {
 
 /// The key, and the keys of its possible owners: `shop/web-7d9f4c-x2x9z` may be owned by `shop/web-7d9f4c`, and that by `shop/web`.
 fn names(key: &Key) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(key.as_str()), |name| Some(name.rsplit_once('-')?.0)).take(3)
+    let namespace = key.as_str().len() - key.name().len();
+    let owner = move |name: &&str| Some(name.rsplit_once('-')?.0).filter(|owner| owner.len() > namespace);
+    std::iter::successors(Some(key.as_str()), owner).take(3)
 }
 
 #[cfg(test)]
@@ -127,6 +129,8 @@ mod tests {
         {
             assert_eq!(chosen(&mut bases, name).as_deref(), Some(expected), "{name}");
         }
+        let other_namespace = Key::namespaced("sh-op", "web");
+        assert_eq!(names(&other_namespace).collect::<Vec<_>>(), ["sh-op/web"], "the namespace is not split");
         drop((web, job));
         assert_eq!(chosen(&mut bases, "web-1-b"), None, "no object refers to the base any more");
     }
