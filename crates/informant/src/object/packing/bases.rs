@@ -91,8 +91,10 @@ impl Bases {
 /// The key, and the keys of its possible owners: `shop/web-7d9f4c-x2x9z` may be owned by `shop/web-7d9f4c`, and that by `shop/web`.
 fn names(key: &Key) -> impl Iterator<Item = &str> {
     let namespace = key.as_str().len() - key.name().len();
-    let owner = move |name: &&str| Some(name.rsplit_once('-')?.0).filter(|owner| owner.len() > namespace);
-    std::iter::successors(Some(key.as_str()), owner).take(3)
+    std::iter::successors(Some(key.as_str()), move |name| {
+        Some(name.rsplit_once('-')?.0).filter(|owner| owner.len() > namespace)
+    })
+    .take(3)
 }
 
 #[cfg(test)]
