@@ -234,10 +234,7 @@ impl<V> Holders<V> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        collections::BTreeSet,
-        time::{Duration, Instant},
-    };
+    use std::{collections::BTreeSet, time::Instant};
 
     use super::*;
 
@@ -291,11 +288,9 @@ mod tests {
             }
             begun.elapsed()
         };
-        // The fastest, because other programs use the processor as well.
-        let fastest = |count| (0..3).map(|_| time(count)).min().unwrap_or(Duration::MAX);
+        // Other programs use the processor as well, so a slow attempt proves nothing; quadratic time is never fast.
+        let times: Vec<_> = (0..10).map(|_| (time(2_000), time(16_000))).collect();
 
-        let (few, many) = (fastest(2_000), fastest(16_000));
-
-        assert!(many < few * 24, "8 times as many objects took {few:?} and {many:?}");
+        assert!(times.iter().any(|(few, many)| *many < *few * 24), "8 times as many objects took {times:?}");
     }
 }
