@@ -134,7 +134,7 @@ impl FactoryBuilder {
     /// at once. Those that are cached already are packed in the background, unless the program has read them recently. With 0,
     /// every lazy object is packed. Default: no limit.
     ///
-    /// Packing a pod takes 5 to 8 µs, and reading a packed one 3 µs more than a plain one, each time. Key, uid and version are read without unpacking,
+    /// Packing a pod takes 4 to 10 µs, and reading a packed one 2 to 4 µs more than a plain one, each time. Key, uid and version are read without unpacking,
     /// and so are the values of [`index::label`](crate::index::label) and [`index::field`](crate::index::field), if the index was added before the object
     /// arrived. Objects of other types are not packed, but counted.
     ///
