@@ -53,7 +53,7 @@
 //! Indexer::<PodNode>::new().add_index("app", index::label("app")).unwrap();
 //! ```
 
-use crate::{Cached, FieldPath, Uid, error::ParseError, object::note_number};
+use crate::{Cached, FieldPath, Uid, error::ParseError, object::note};
 
 pub use crate::{
     object::{FieldValues, Labelled, Owned},
@@ -80,11 +80,9 @@ pub fn label<O>(key: &str) -> impl Fn(&Cached<O>) -> Option<String> + Send + Syn
 where
     O: Labelled + 'static,
 {
-    let (key, number) = (key.to_owned(), note_number(&FieldPath::of_label(key)));
-    move |object| match number.and_then(|number| object.object().noted_label(number)) {
-        Some(mut values) => values.pop(),
-        None => object.object().label_value(&key),
-    }
+    note(&FieldPath::of_label(key));
+    let key = key.to_owned();
+    move |object| object.object().label_value(&key)
 }
 
 /// Indexes objects by the uid of the owner that controls them: the owner reference with `controller: true`. An object without a
@@ -164,11 +162,8 @@ where
     O: FieldValues + 'static,
 {
     let path = FieldPath::parse(path)?;
-    let number = note_number(&path);
-    Ok(move |object: &Cached<O>| {
-        let noted = number.and_then(|number| object.object().noted_values(number));
-        noted.unwrap_or_else(|| object.object().field_values(&path))
-    })
+    note(&path);
+    Ok(move |object: &Cached<O>| object.object().field_values(&path))
 }
 
 /// Indexes objects by a string that `value` borrows from the object, so that the function needs no `clone()`.

@@ -41,21 +41,13 @@ pub trait FieldValues {
     /// The values at a path, in the order of the JSON: strings without quotes, booleans and numbers as `serde_json` writes them. A missing field,
     /// `null` and an object have no value. An array, on the way or at the end, stands for each of its items.
     fn field_values(&self, path: &FieldPath) -> Vec<String>;
-
-    /// The values of a field that the scan has noted under this number; `None` if it has not.
-    #[doc(hidden)]
-    fn noted_values(&self, _number: u8) -> Option<Vec<String>> {
-        None
-    }
 }
 
 impl<K> FieldValues for Lazy<K> {
     fn field_values(&self, path: &FieldPath) -> Vec<String> {
-        self.json().map_or_else(|_| Vec::new(), |json| values_in_json(&json, &path.names))
-    }
-
-    fn noted_values(&self, number: u8) -> Option<Vec<String>> {
-        self.held.noted(number)
+        self.held.noted(&path.names).unwrap_or_else(|| {
+            self.json().map_or_else(|_| Vec::new(), |json| values_in_json(&json, &path.names))
+        })
     }
 }
 

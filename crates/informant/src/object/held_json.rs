@@ -91,8 +91,9 @@ impl HeldJson {
         &json[self.labels.start as usize..self.labels.end as usize]
     }
 
-    /// The noted values of a field, without unpacking; `None` if the field was not noted.
-    pub(super) fn noted(&self, number: u8) -> Option<Vec<String>> {
+    /// The noted values of the field at a path, without unpacking; `None` if the field was not noted.
+    pub(super) fn noted(&self, path: &[impl AsRef<str>]) -> Option<Vec<String>> {
+        let number = noted::number_of(path)?;
         let values =
             |noted: &str| Some(noted::values(noted, number)?.flat_map(|json| values_in_json(json, &[])).collect());
         match &*self.text.lock() {

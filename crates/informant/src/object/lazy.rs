@@ -174,11 +174,10 @@ impl<K> Labelled for Lazy<K> {
     }
 
     fn label_value(&self, key: &str) -> Option<String> {
-        label_value(self.held.labels_in(&self.json().ok()?), key)
-    }
-
-    fn noted_label(&self, number: u8) -> Option<Vec<String>> {
-        self.held.noted(number)
+        match self.held.noted(&["metadata", "labels", key]) {
+            Some(mut values) => values.pop(),
+            None => label_value(self.held.labels_in(&self.json().ok()?), key),
+        }
     }
 }
 

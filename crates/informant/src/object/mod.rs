@@ -30,6 +30,7 @@ mod packing; // packs JSON against that of a similar object
 mod provenance; // apiVersion, kind and cluster, shared by the objects of a source
 mod raw; // `Scanner` and `RawObject`: from bytes to an object
 mod scan; // reads the identity from JSON
+mod special_bytes; // finds the bytes that are special in JSON strings
 mod value_end; // finds the end of a JSON value that arrives in chunks
 mod walk; // the JSON walker
 
@@ -47,7 +48,7 @@ pub use held_json::LazyJson;
 pub use identity::{Identity, Uid};
 pub use lazy::{Decoded, Lazy};
 pub(crate) use memory::{HeldMemory, MemoryOf, ObjectMemory, memory_of};
-pub(crate) use noted::number as note_number;
+pub(crate) use noted::note;
 pub use of_kind::OfKind;
 pub(crate) use outline::{IDENTITY, KeptMember, Outline};
 pub use owners::Owned;
@@ -153,12 +154,6 @@ pub trait Labelled {
     /// The value of one label.
     fn label_value(&self, key: &str) -> Option<String> {
         self.label_map().get(key).cloned()
-    }
-
-    /// The values of a label that the scan has noted under this number; `None` if it has not.
-    #[doc(hidden)]
-    fn noted_label(&self, _number: u8) -> Option<Vec<String>> {
-        None
     }
 }
 

@@ -20,7 +20,7 @@ use super::{FieldPath, scan::FieldRules};
 static PATHS: RwLock<Vec<FieldPath>> = RwLock::new(Vec::new());
 
 /// The largest number of paths. The values at other paths are read from the JSON.
-const MOST: u8 = 32;
+const MOST: usize = 32;
 
 /// Values of this length together are noted for every object; longer ones only if they are less than an eighth of the JSON.
 const FEW: usize = 256;
@@ -28,17 +28,21 @@ const FEW: usize = 256;
 /// The character of the first field.
 const FIRST: u8 = b'0';
 
-/// Returns the number under which the values at a path are noted from now on; `None` if they are not.
-pub(crate) fn number(path: &FieldPath) -> Option<u8> {
+/// Notes the values at a path from now on, unless there are many paths already.
+pub(crate) fn note(path: &FieldPath) {
     let mut paths = PATHS.write();
-    let position = paths.iter().position(|other| other == path).unwrap_or(paths.len());
-    let number = u8::try_from(position).ok().filter(|number| *number < MOST)?;
     // A scan writes other members in the place of apiVersion and kind.
     let is_type = matches!(path.names().next(), Some("apiVersion" | "kind"));
-    if position == paths.len() && !is_type {
+    if paths.len() < MOST && !is_type && !paths.contains(path) {
         paths.push(path.clone());
     }
-    (!is_type).then_some(number)
+}
+
+/// Returns the number under which the values at a path are noted; `None` if they are not.
+pub(super) fn number_of(path: &[impl AsRef<str>]) -> Option<u8> {
+    let names = || path.iter().map(AsRef::as_ref);
+    let position = PATHS.read().iter().position(|noted| noted.names().eq(names()))?;
+    u8::try_from(position).ok()
 }
 
 /// Adds the paths that these rules do not have yet.

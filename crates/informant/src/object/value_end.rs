@@ -4,7 +4,7 @@
 //! - **Out:** where the value ends.
 //! - **Knows nothing of:** the content of the value.
 
-use super::walk::next_special;
+use super::special_bytes::SpecialBytes;
 
 /// A search for the end of a value: the state after the bytes that were read so far. The search continues in the next chunk.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,12 @@ impl EndSearch {
 
     /// Reads more bytes. Returns how many of them belong to the value, if the value ends in them.
     pub(crate) fn find(&mut self, bytes: &[u8]) -> Option<usize> {
-        let mut at = 0;
+        self.find_from(bytes, 0, &mut SpecialBytes::new())
+    }
+
+    /// Reads the bytes from a position on. Returns the position of the end of the value, if it ends in them.
+    pub(super) fn find_from(&mut self, bytes: &[u8], from: usize, special_bytes: &mut SpecialBytes) -> Option<usize> {
+        let mut at = from;
         loop {
             match self.within {
                 Within::Nested => {
@@ -52,7 +57,7 @@ impl EndSearch {
                     }
                 }
                 Within::String => {
-                    at = next_special(bytes, at);
+                    at = special_bytes.next(bytes, at);
                     let byte = *bytes.get(at)?;
                     at += 1;
                     match byte {
@@ -69,7 +74,7 @@ impl EndSearch {
                 }
                 Within::Plain => {
                     let is_end = |byte: &u8| matches!(byte, b',' | b']' | b'}' | b' ' | b'\t' | b'\r' | b'\n');
-                    return bytes.iter().position(is_end);
+                    return bytes[at..].iter().position(is_end).map(|length| at + length);
                 }
             }
         }

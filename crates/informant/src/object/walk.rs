@@ -12,7 +12,7 @@ use std::{borrow::Cow, ops::Range};
 
 use smallvec::SmallVec;
 
-use super::{SyntaxProblem, field_path::FieldTree, value_end::EndSearch};
+use super::{SyntaxProblem, field_path::FieldTree, special_bytes::SpecialBytes, value_end::EndSearch};
 
 /// The maximum nesting depth of objects and arrays: that of serde_json.
 pub(super) const MAX_DEPTH: usize = 127;
@@ -22,6 +22,7 @@ pub(crate) struct Walk<'a> {
     json: &'a [u8],
     /// The next byte to read.
     at: usize,
+    special_bytes: SpecialBytes,
     /// The bytes from here to `at` are kept, but not written yet. They are written together at the next byte that is left out.
     run: usize,
     /// The kept bytes before `run`; `None` if the caller only reads.
@@ -51,7 +52,7 @@ pub(super) type Notes = SmallVec<[(u8, Range<usize>); 2]>;
 impl<'a> Walk<'a> {
     /// Begins a walk that only reads.
     pub(crate) fn new(json: &'a [u8]) -> Self {
-        Self { json, at: 0, run: 0, output: None, notes: SmallVec::new() }
+        Self { json, at: 0, special_bytes: SpecialBytes::new(), run: 0, output: None, notes: SmallVec::new() }
     }
 
     /// Returns the position of the walk.
@@ -85,22 +86,98 @@ impl<'a> Walk<'a> {
     pub(crate) fn unchecked_value(&mut self) -> Option<&'a [u8]> {
         self.skip_space();
         let (start, first) = (self.at, self.peek()?);
-        self.at += EndSearch::begin(first)?.find(&self.json[start..])?;
+        self.at = EndSearch::begin(first)?.find_from(self.json, start, &mut self.special_bytes)?;
         Some(self.since(start))
     }
 
     /// Walks over any value. `depth` is the nesting depth of the value if it is an object or array.
     pub(super) fn value(&mut self, depth: usize) -> Walked<()> {
+        // The objects and arrays that have begun in the value and not ended: their number, and a bit for each, the innermost lowest, which is
+        // set for an object. There are at most `MAX_DEPTH + 1`.
+        let (mut open, mut are_objects) = (0, 0_u128);
+        // The position, in a local variable, which is faster than the field. `continue_at` writes the field.
+        let mut at = self.at;
+        loop {
+            if are_objects & 1 == 1 {
+                at = match self.end_of_short_string(at) {
+                    Some(end) if self.json.get(end) == Some(&b':') => end + 1,
+                    Some(_) | None => self.continue_at(at, |walk| walk.name().map(drop))?,
+                };
+            }
+            at = self.skip_space_at(at);
+            at = match self.json.get(at) {
+                Some(b'"') => match self.end_of_short_string(at) {
+                    Some(end) => end,
+                    None => self.continue_at(at, |walk| walk.skip_string().map(drop))?,
+                },
+                Some(b'{' | b'[') if depth + open > MAX_DEPTH => {
+                    return self.continue_at(at, |_| Err(SyntaxProblem::TooDeep)).map(drop);
+                }
+                Some(begin @ (b'{' | b'[')) => {
+                    let (is_object, end) = if *begin == b'{' { (true, b'}') } else { (false, b']') };
+                    at = self.skip_space_at(at + 1);
+                    if self.json.get(at) != Some(&end) {
+                        (open, are_objects) = (open + 1, (are_objects << 1) | u128::from(is_object));
+                        continue;
+                    }
+                    at + 1
+                }
+                Some(_) | None => self.continue_at(at, Self::scalar)?,
+            };
+            loop {
+                if open == 0 {
+                    return self.continue_at(at, |_| Ok(())).map(drop);
+                }
+                at = self.skip_space_at(at);
+                match (self.json.get(at), are_objects & 1 == 1) {
+                    (Some(b','), _) => break,
+                    (Some(b'}'), true) | (Some(b']'), false) => {
+                        (open, are_objects) = (open - 1, are_objects >> 1);
+                        at += 1;
+                    }
+                    (Some(_) | None, _) => return self.continue_at(at, |walk| Err(walk.unexpected())).map(drop),
+                }
+            }
+            at = self.skip_space_at(at + 1);
+        }
+    }
+
+    /// Walks over a number, `true`, `false` or `null`.
+    fn scalar(&mut self) -> Walked<()> {
         match self.peek() {
-            Some(b'"') => self.skip_string().map(drop),
-            Some(b'{' | b'[') if depth > MAX_DEPTH => Err(SyntaxProblem::TooDeep),
-            Some(b'{') => self.members(|walk, _| walk.value(depth + 1).map(|()| MemberAction::Keep)),
-            Some(b'[') => self.elements(|walk| walk.value(depth + 1)),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => self.literal("true"),
             Some(b'f') => self.literal("false"),
             Some(b'n') => self.literal("null"),
             Some(_) | None => Err(self.unexpected()),
+        }
+    }
+
+    /// Continues at this position, and returns the position behind the part that was walked over.
+    #[inline]
+    fn continue_at(&mut self, at: usize, part: impl FnOnce(&mut Self) -> Walked<()>) -> Walked<usize> {
+        self.at = at;
+        part(self)?;
+        Ok(self.at)
+    }
+
+    /// Returns the end of the string that begins at a position, if it is short and has no escapes.
+    #[inline]
+    fn end_of_short_string(&self, start: usize) -> Option<usize> {
+        let quote = self.special_bytes.next_within_block(start + 1)?;
+        (self.json.get(start) == Some(&b'"') && self.json.get(quote) == Some(&b'"')).then_some(quote + 1)
+    }
+
+    /// Skips white space from a position on.
+    #[inline]
+    fn skip_space_at(&mut self, at: usize) -> usize {
+        match self.json.get(at) {
+            Some(0..=b' ') => {
+                self.at = at;
+                self.skip_some_space();
+                self.at
+            }
+            Some(_) | None => at,
         }
     }
 
@@ -214,27 +291,32 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks over a string, and returns true if it has escapes.
+    #[inline]
     fn skip_string(&mut self) -> Walked<bool> {
-        let mut has_escapes = false;
-        let mut at = self.at + 1;
-        loop {
-            at = next_special(self.json, at);
-            match self.json.get(at) {
-                Some(b'"') => {
-                    self.at = at + 1;
-                    return Ok(has_escapes);
-                }
-                Some(b'\\') => {
-                    has_escapes = true;
-                    self.at = at;
-                    self.escape()?;
-                    at = self.at;
-                }
-                other => {
-                    self.at = at;
-                    return Err(other.map_or(SyntaxProblem::Truncated, |_| SyntaxProblem::ControlCharacter));
-                }
+        self.at = self.special_bytes.next(self.json, self.at + 1);
+        match self.peek() {
+            Some(b'"') => {
+                self.at += 1;
+                Ok(false)
             }
+            Some(_) | None => self.skip_string_with_escapes().map(|()| true),
+        }
+    }
+
+    /// Walks over the rest of a string, from its first escape on.
+    #[inline(never)]
+    fn skip_string_with_escapes(&mut self) -> Walked<()> {
+        loop {
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\\') => self.escape()?,
+                Some(_) => return Err(SyntaxProblem::ControlCharacter),
+                None => return Err(SyntaxProblem::Truncated),
+            }
+            self.at = self.special_bytes.next(self.json, self.at);
         }
     }
 
@@ -339,7 +421,7 @@ impl<'a> Walk<'a> {
 impl Walk<'_> {
     /// Begins a walk that appends the JSON, without white space and cut members, to `output`.
     pub(super) fn writing(json: &[u8], output: Vec<u8>) -> Walk<'_> {
-        Walk { json, at: 0, run: 0, output: Some(output), notes: SmallVec::new() }
+        Walk { output: Some(output), ..Walk::new(json) }
     }
 
     /// Writes these members, each with a comma behind it, at the start of the object that begins here.
@@ -421,34 +503,4 @@ impl From<Option<&FieldTree>> for MemberAction {
             Some(_) | None => Self::Keep,
         }
     }
-}
-
-/// Finds the first byte from a position on that is special in a string: a quote, a backslash or a control character. Returns the number
-/// of bytes if there is none.
-#[inline]
-pub(super) fn next_special(bytes: &[u8], from: usize) -> usize {
-    let mut at = from;
-    while let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-        match first_special(*eight) {
-            None => at += 8,
-            Some(offset) => return at + offset,
-        }
-    }
-    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f);
-    let rest = bytes.get(at..).unwrap_or_default();
-    at + rest.iter().position(is_special).unwrap_or(rest.len())
-}
-
-/// As [`next_special`], for eight bytes.
-///
-/// It tests all eight at once: each test sets the high bit of the bytes that pass it. A borrow can set the bit of a later byte too, but
-/// never of an earlier one.
-fn first_special(eight: [u8; 8]) -> Option<usize> {
-    const ONES: u64 = u64::MAX / 0xff;
-    const HIGHS: u64 = ONES * 0x80;
-    let word = u64::from_le_bytes(eight);
-    let below = |word: u64, bound: u64| word.wrapping_sub(ONES * bound) & !word & HIGHS;
-    let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
-    let special = below(word, 0x20) | equal(b'"') | equal(b'\\');
-    (special != 0).then(|| (special.trailing_zeros() / 8) as usize)
 }
