@@ -6,6 +6,7 @@
 #[allow(dead_code, reason = "a part of it")]
 #[path = "../../comparison/src/pods.rs"]
 mod pods;
+pub mod relists;
 
 use std::{
     convert::Infallible,

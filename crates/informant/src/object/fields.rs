@@ -45,9 +45,9 @@ pub trait FieldValues {
 
 impl<K> FieldValues for Lazy<K> {
     fn field_values(&self, path: &FieldPath) -> Vec<String> {
-        self.held.noted(&path.names).unwrap_or_else(|| {
-            self.json().map_or_else(|_| Vec::new(), |json| values_in_json(&json, &path.names))
-        })
+        self.held
+            .noted(&path.names)
+            .unwrap_or_else(|| self.json().map_or_else(|_| Vec::new(), |json| values_in_json(&json, &path.names)))
     }
 }
 

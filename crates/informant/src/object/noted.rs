@@ -1,4 +1,4 @@
-//! The values that a scan notes for indexes, so that no index reads the JSON again.
+//! The values that a scan notes for indexes and filters, so that none of them reads the JSON again.
 //!
 //! - **In:** the paths that index functions read; the ranges of their values in the JSON.
 //! - **Out:** the same values, written behind the JSON of each object and read from there.

@@ -5,7 +5,7 @@ use std::fmt;
 use informant::{
     FieldPath, Key, Lazy,
     error::{DecodeError, SyntaxProblem},
-    index::{self, FieldValues},
+    index,
     pipeline::Scanner,
 };
 use k8s_openapi::api::core::v1::Pod;
