@@ -12,6 +12,7 @@ use tracing::warn;
 
 use super::{
     Item, Quarantined,
+    heap_growth::HeapGrowth,
     rules::decoding_pace::{DecodingPace, SlowStep},
     source::ItemContent,
 };
@@ -56,6 +57,7 @@ struct ObjectMaker {
     /// The number of objects that were reused from the cache.
     reused: usize,
     pace: DecodingPace,
+    heap: HeapGrowth,
 }
 
 /// Sets the source's cluster and history on objects that the source has decoded. For JSON, the scanner sets them.
@@ -117,8 +119,8 @@ impl Decoder {
         known: Option<Arc<dyn KnownObjects<Erased>>>,
     ) -> Self {
         let stamp = Stamp { cluster, history: 0, last: None };
-        let pace = DecodingPace::default();
-        let objects = ObjectMaker { decode, types, transform, stamp, known, reuses: false, reused: 0, pace };
+        let (pace, heap) = (DecodingPace::default(), HeapGrowth::default());
+        let objects = ObjectMaker { decode, types, transform, stamp, known, reuses: false, reused: 0, pace, heap };
         Self { scanner, limit, objects }
     }
 
@@ -222,6 +224,7 @@ impl ObjectMaker {
         if let Some(same) = self.reuse(raw.identity(), || raw.digest()) {
             return Ok(same);
         }
+        self.heap.prepare(json.len());
         // If the user's `Object::decode` panics, the object is quarantined.
         let decode = || self.check_types(&raw).and_then(|()| (self.decode)(&raw));
         let decoded = panics::catch(decode).unwrap_or_else(|panic| {

@@ -13,6 +13,7 @@ mod decoder; // items become objects
 mod destination; // where a reflector sends its changes
 pub(crate) mod frames; // cuts responses into items and lines
 mod health; // what reflectors of one client know of the server
+mod heap_growth; // makes the heap grow in large steps
 mod inventory; // which objects a source has, without their content
 pub(crate) mod json; // times and errors in the JSON of a status
 mod kube_api; // `KubeSource`, the Kubernetes API as a source
