@@ -192,6 +192,7 @@ mod bootstrap;
 mod builder;
 #[cfg(feature = "kube")]
 mod client;
+mod collector;
 pub mod columns;
 #[doc = include_str!("../docs/compatibility.md")]
 pub mod compatibility {}
