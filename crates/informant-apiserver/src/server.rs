@@ -171,6 +171,10 @@ impl ApiServer {
         self.shared.change(|world, now| world.create(&served, "", object, now, Run::Real)).map(drop)
     }
 
+    pub(crate) fn collects_garbage(&self) -> bool {
+        self.shared.world.read().collects_garbage()
+    }
+
     /// Returns an object by its key: `namespace/name`, or the name alone for cluster-scoped kinds.
     ///
     /// # Errors

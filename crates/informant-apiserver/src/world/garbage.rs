@@ -29,9 +29,13 @@ impl World {
 
     /// After all objects have been replaced: starts again with the objects that are stored now.
     pub(super) fn restart_collector(&mut self) {
-        if self.collector.is_some() {
+        if self.collects_garbage() {
             self.start_collector();
         }
+    }
+
+    pub(crate) fn collects_garbage(&self) -> bool {
+        self.collector.is_some()
     }
 
     pub(crate) fn has_garbage(&self) -> bool {
@@ -80,7 +84,7 @@ impl World {
 
     /// The object as the collector needs it; `None` without garbage collection, and for kinds that take no part in it.
     pub(super) fn node(&self, served: &Served, key: &Key, object: &Object) -> Option<Node> {
-        let is_needed = self.collector.is_some() && propagation::takes_part(&served.kind);
+        let is_needed = self.collects_garbage() && propagation::takes_part(&served.kind);
         is_needed.then(|| Node::new(served.kind.clone(), key.clone(), object))
     }
 
