@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     process::Process,
-    servers::{ADMIN_TOKEN, ApiServer, Authority, Etcd, Folders},
+    servers::{ADMIN_TOKEN, ApiServer, Authority, Etcd, Folders, GarbageCollector},
 };
 
 /// Runs the suites, and returns how many tests passed.
@@ -15,7 +15,9 @@ pub async fn run(programs: &Path, case: &Path, streams_lists: bool) -> Result<St
     let folders = Folders::create(programs, case)?;
     let etcd = Etcd::start(&folders).await?;
     let flags: &[&str] = if streams_lists { &[] } else { &["--feature-gates=WatchList=false"] };
-    let server = ApiServer::start("kube-apiserver", &folders, &Authority::new("conformance")?, &etcd, flags).await?;
+    let authority = Authority::new("conformance")?;
+    let server = ApiServer::start("kube-apiserver", &folders, &authority, &etcd, flags).await?;
+    let _collector = GarbageCollector::start(&folders, &server, &authority)?;
 
     let url = format!("INFORMANT_CONFORMANCE_URL=https://{}", server.address());
     let token = format!("INFORMANT_CONFORMANCE_TOKEN={ADMIN_TOKEN}");
@@ -34,7 +36,8 @@ pub async fn run(programs: &Path, case: &Path, streams_lists: bool) -> Result<St
         "--skip",
         "in_process",
     ];
-    let arguments: Vec<_> = [&*url, &*token].into_iter().chain(tests).map(str::to_owned).collect();
+    let collects = "INFORMANT_CONFORMANCE_COLLECTS=yes";
+    let arguments: Vec<_> = [&*url, &*token, collects].into_iter().chain(tests).map(str::to_owned).collect();
     let log = case.join("suites.log");
     let outcome = Process::start(Path::new("env"), &arguments, &log)?.succeed().await;
 

@@ -1,7 +1,8 @@
-//! The real servers: etcd and kube-apiserver, as processes on loopback ports.
+//! The real servers: etcd, kube-apiserver and the garbage collector, as processes on loopback.
 
 mod apiserver;
 mod certificates;
+mod controllers;
 mod etcd;
 
 use std::{
@@ -16,6 +17,7 @@ use anyhow::Result;
 pub use self::{
     apiserver::{ADMIN_TOKEN, ApiServer},
     certificates::{Authority, Certificate},
+    controllers::GarbageCollector,
     etcd::Etcd,
 };
 

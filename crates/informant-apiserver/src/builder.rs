@@ -34,6 +34,7 @@ pub struct ApiServerBuilder {
     is_bootstrapped: bool,
     namespace_check: NamespaceCheck,
     remembered_requests: usize,
+    collects_garbage: bool,
     /// Custom resource definitions that exist from the start.
     definitions: Vec<Value>,
 }
@@ -48,6 +49,7 @@ impl Default for ApiServerBuilder {
             is_bootstrapped: false,
             namespace_check: NamespaceCheck::Existing,
             remembered_requests: 100_000,
+            collects_garbage: false,
             definitions: Vec::new(),
         }
     }
@@ -129,9 +131,21 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Deletes objects whose owners are gone, as the garbage collector of a cluster does. Default: objects stay, also without owners.
+    ///
+    /// The [crate page](crate#garbage-collection) explains when.
+    #[must_use]
+    pub fn garbage_collection(mut self) -> Self {
+        self.collects_garbage = true;
+        self
+    }
+
     /// Builds the server.
     pub fn build(self) -> ApiServer {
         let mut world = World::new(self.history, self.seed, self.namespace_check);
+        if self.collects_garbage {
+            world.start_collector();
+        }
         let is_served =
             |kind: &Kind| self.has_built_in_kinds || (definition::defines(kind) && !self.definitions.is_empty());
         Registry::builtin_kinds().filter(is_served).for_each(|kind| world.add_version(kind));

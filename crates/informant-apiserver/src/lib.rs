@@ -2,7 +2,8 @@
 //!
 //! Use it to test operators, controllers and any other program that talks to Kubernetes with [`kube`](https://docs.rs/kube). The
 //! server needs no cluster, no etcd and no container, and keeps everything in memory. It imitates kube-apiserver, including error
-//! messages; the same conformance tests run against both. No controllers run in it: objects stay as they were written.
+//! messages; the same conformance tests run against both. No controllers run in it: objects stay as they were written, unless a test
+//! switches [garbage collection](#garbage-collection) on.
 //!
 //! # Quick start
 //!
@@ -141,6 +142,37 @@
 //! [`allow_missing_namespaces`](ApiServerBuilder::allow_missing_namespaces) switches the check off.
 //! [`bootstrapped`](ApiServerBuilder::bootstrapped) starts a server with the objects of a new cluster.
 //!
+//! # Garbage collection
+//!
+//! With [`garbage_collection`](ApiServerBuilder::garbage_collection), objects are deleted with their owners, by the rules of
+//! kube-controller-manager: in the background, in the foreground, or not at all (`propagationPolicy`).
+//!
+//! ```
+//! # use informant_apiserver::ApiServer;
+//! # use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
+//! # use kube::{Api, Resource, api::{DeleteParams, PostParams}};
+//! # use serde_json::json;
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = ApiServer::builder().garbage_collection().build();
+//! server.put("deployments", json!({"metadata": {"namespace": "shop", "name": "web"}}))?;
+//! let deployments: Api<Deployment> = Api::namespaced(server.client(), "shop");
+//! let owner = deployments.get("web").await?.owner_ref(&());
+//! server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "settings", "ownerReferences": [owner]}}))?;
+//!
+//! deployments.delete("web", &DeleteParams::default()).await?;
+//! assert_eq!(server.count("configmaps")?, 0);
+//! # Ok(()) }
+//! ```
+//!
+//! The collection that follows from a change is a part of that change: the client gets the response that it would get from
+//! kube-apiserver, with the state before the collection, and everything that is garbage is gone when it arrives. So a test needs not
+//! wait, and the same test always makes the same changes in the same order: the dependents of an object in the order of their creation,
+//! then their own dependents. Watches receive each change. In a cluster, the same changes follow within seconds, in any order.
+//!
+//! An object with an owner that does not exist is garbage from the start, also if the test [`put`](ApiServer::put) it there. Without the
+//! option nothing is collected, as in a kube-apiserver without kube-controller-manager: a delete with the policy `Foreground` or
+//! `Orphan` (the default of Jobs and ReplicationControllers) adds a finalizer, and the object stays.
+//!
 //! # Sockets and kubeconfig
 //!
 //! [`listen`](ApiServer::listen) serves plain HTTP on a loopback address, for other processes:
@@ -163,7 +195,7 @@
 //!
 //! # Limits
 //!
-//! - No controllers: nothing is scheduled, scaled or garbage-collected, and pods do not run. Pods are deleted without a grace
+//! - No controllers except garbage collection: nothing is scheduled or scaled, and pods do not run. Pods are deleted without a grace
 //!   period.
 //! - No schemas and few defaults: the server stores fields as they were sent. It checks the types of frequently used fields.
 //! - No access control: every request is allowed.
@@ -192,6 +224,7 @@ mod bootstrap;
 mod builder;
 #[cfg(feature = "kube")]
 mod client;
+mod collector;
 pub mod columns;
 #[doc = include_str!("../docs/compatibility.md")]
 pub mod compatibility {}

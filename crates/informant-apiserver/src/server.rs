@@ -18,7 +18,7 @@ use crate::{
         listener::{ListenError, Listening},
         service::ApiService,
     },
-    objects::{Key, Object, encoded::Encoded, rules::Preconditions, validate::normalize},
+    objects::{Key, Object, encoded::Encoded, propagation::Propagation, rules::DeleteTerms, validate::normalize},
     registry::{
         Served,
         kind::{Kind, means},
@@ -171,6 +171,10 @@ impl ApiServer {
         self.shared.change(|world, now| world.create(&served, "", object, now, Run::Real)).map(drop)
     }
 
+    pub(crate) fn collects_garbage(&self) -> bool {
+        self.shared.world.read().collects_garbage()
+    }
+
     /// Returns an object by its key: `namespace/name`, or the name alone for cluster-scoped kinds.
     ///
     /// # Errors
@@ -207,7 +211,8 @@ impl ApiServer {
 
     /// Deletes an object and returns its last state.
     ///
-    /// As with a client's delete, an object with finalizers gets a `deletionTimestamp` and stays until they are removed.
+    /// As with a client's delete, an object with finalizers gets a `deletionTimestamp` and stays until they are removed. The delete
+    /// has the policy `Background`, as that of `kubectl delete`; it matters for [garbage collection](crate#garbage-collection).
     ///
     /// # Errors
     ///
@@ -215,8 +220,8 @@ impl ApiServer {
     pub fn delete(&self, kind: &str, key: &str) -> Result<Value, ApiError> {
         let served = self.served(kind)?;
         let key = Key::from_text(key);
-        let deleted =
-            self.shared.change(|world, now| world.delete(&served, key, &Preconditions::default(), now, Run::Real))?;
+        let terms = DeleteTerms::of(Propagation::Background);
+        let deleted = self.shared.change(|world, now| world.delete(&served, key, &terms, now, Run::Real))?;
         match deleted {
             Deleted::Waits(object) | Deleted::Gone(object) => Ok(read(&object.object())),
         }

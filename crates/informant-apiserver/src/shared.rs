@@ -88,11 +88,15 @@ impl Shared {
         self.write(|world| change(world, &now))
     }
 
-    /// Runs a change of the world, and wakes the watches if it changed the version or cut watches.
+    /// Runs a change of the world and the garbage collection that follows from it, and wakes the watches if the version changed or
+    /// watches were cut.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
         let mut world = self.world.write();
         let before = (world.storage.version(), world.storage.cuts());
         let result = change(&mut world);
+        if world.has_garbage() {
+            world.collect_garbage(&self.now());
+        }
         let after = (world.storage.version(), world.storage.cuts());
         drop(world);
         if after != before {

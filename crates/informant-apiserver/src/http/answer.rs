@@ -89,6 +89,17 @@ impl Answer {
         Self::new(200, AnswerBody::Watch(lines.boxed()))
     }
 
+    /// Adds warnings for people, which clients such as `kubectl` print.
+    pub(crate) fn with_warnings(mut self, warnings: impl IntoIterator<Item = &'static str>) -> Self {
+        for warning in warnings {
+            // Does not fail: warnings are printable text.
+            if let Ok(value) = HeaderValue::from_str(&format!("299 - {warning:?}")) {
+                self.headers.append(header::WARNING, value);
+            }
+        }
+        self
+    }
+
     pub(crate) fn shape(&self) -> Shape {
         match self.body {
             AnswerBody::Watch(_) => Shape::Lines,

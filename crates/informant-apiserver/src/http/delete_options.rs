@@ -4,13 +4,17 @@
 //! - **Out:** the options, or the error that kube-apiserver sends for invalid ones.
 //! - **Knows nothing of:** the objects.
 
+use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
     error::{ApiError, Cause},
     http::params::Params,
-    objects::rules::{Preconditions, Run},
+    objects::{
+        propagation::Propagation,
+        rules::{DeleteTerms, Preconditions, Run},
+    },
 };
 
 /// The options of a delete.
@@ -56,15 +60,14 @@ impl DeleteOptions {
                 "the body of a delete must be DeleteOptions, but its kind is {kind}"
             )));
         }
-        let policies = ["", "Orphan", "Background", "Foreground"];
-        if let Some(policy) = self.propagation_policy.as_ref().filter(|policy| !policies.contains(&policy.as_str())) {
-            let supported = "\"Background\", \"Foreground\", \"Orphan\"";
-            let cause = Cause::unsupported("propagationPolicy", &format!("{policy:?}"), supported);
-            return Err(ApiError::invalid_meta("DeleteOptions", cause));
-        }
         if let (Some(policy), Some(_)) = (&self.propagation_policy, self.orphan_dependents) {
             let why = "orphanDependents and deletionPropagation cannot be both set";
             let cause = Cause::invalid("propagationPolicy", &format!("{policy:?}"), why);
+            return Err(ApiError::invalid_meta("DeleteOptions", cause));
+        }
+        if let Some(policy) = self.propagation_policy.as_ref().filter(|policy| read_policy(policy).is_none()) {
+            let supported = r#""Foreground", "Background", "Orphan", "nil""#;
+            let cause = Cause::unsupported("propagationPolicy", &format!("{policy:?}"), supported);
             return Err(ApiError::invalid_meta("DeleteOptions", cause));
         }
         match &self.dry_run {
@@ -81,11 +84,31 @@ impl DeleteOptions {
         if self.dry_run.as_ref().is_some_and(|stages| !stages.is_empty()) { Run::Dry } else { asked }
     }
 
-    pub(crate) fn preconditions(&self) -> Preconditions {
+    pub(crate) fn terms(&self) -> DeleteTerms {
         let sent = self.preconditions.as_ref();
-        Preconditions {
+        let preconditions = Preconditions {
             uid: sent.and_then(|sent| sent.uid.clone()),
             version: sent.and_then(|sent| sent.resource_version.clone()),
-        }
+        };
+        let deprecated = self.orphan_dependents.map(|orphan| match orphan {
+            true => Propagation::Orphan,
+            false => Propagation::Background,
+        });
+        let propagation = self.propagation_policy.as_deref().and_then(read_policy).or(deprecated);
+        DeleteTerms { preconditions, propagation }
+    }
+
+    /// The status code of the response for an object that stays until its finalizers are removed.
+    pub(crate) fn waiting_code(&self) -> StatusCode {
+        if self.orphan_dependents == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK }
+    }
+}
+
+fn read_policy(name: &str) -> Option<Propagation> {
+    match name {
+        "Background" => Some(Propagation::Background),
+        "Foreground" => Some(Propagation::Foreground),
+        "Orphan" => Some(Propagation::Orphan),
+        _ => None,
     }
 }

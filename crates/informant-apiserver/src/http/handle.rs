@@ -27,13 +27,13 @@ use crate::{
         Key, Object,
         encoded::{Encoded, Form},
         patch::Patch,
-        rules::Part,
+        rules::{DeleteTerms, Part},
         validate::is_dns_label,
     },
     registry::{
         Served, discovery,
         discovery::Root,
-        kind::{Kind, Scope},
+        kind::{Kind, Origin, Scope},
         openapi,
         subresource::Subresource,
     },
@@ -291,20 +291,22 @@ impl Call<'_> {
     fn delete(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::One)?;
         let options = DeleteOptions::of_request(self.json()?, &self.request.params)?;
-        let run = options.run(self.run("DeleteOptions")?);
+        let (run, terms) = (options.run(self.run("DeleteOptions")?), options.terms());
         let key = Key::new(&place.namespace, &place.name);
-        let deleted = self.shared.change(|world, now| world.delete(served, key, &options.preconditions(), now, run))?;
-        Ok(match deleted {
-            Deleted::Waits(object) => Answer::object(200, &object, form),
-            Deleted::Gone(object) if served.kind.shows_deleted => Answer::object(200, &object, form),
-            Deleted::Gone(object) => Answer::json(200, &success(&served.kind, &object.decode())),
-        })
+        let deleted = self.shared.change(|world, now| world.delete(served, key, &terms, now, run));
+        let answer = match deleted {
+            Ok(Deleted::Waits(object)) => Answer::object(options.waiting_code().as_u16(), &object, form),
+            Ok(Deleted::Gone(object)) if served.kind.shows_deleted => Answer::object(200, &object, form),
+            Ok(Deleted::Gone(object)) => Answer::json(200, &success(&served.kind, &object.decode())),
+            Err(error) => error.into(),
+        };
+        Ok(answer.with_warnings(delete_warning(&served.kind, &terms)))
     }
 
     fn delete_collection(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::List)?;
         let options = DeleteOptions::of_request(self.json()?, &self.request.params)?;
-        let run = options.run(self.run("DeleteOptions")?);
+        let (run, terms) = (options.run(self.run("DeleteOptions")?), options.terms());
         let params = &self.request.params;
         let query = ListQuery {
             moment: params.moment()?,
@@ -312,10 +314,8 @@ impl Call<'_> {
             limit: params.limit,
             lag: 0,
         };
-        let page = self
-            .shared
-            .change(|world, now| world.delete_collection(served, &query, &options.preconditions(), now, run))?;
-        Ok(Answer::list(&served.kind, page, form))
+        let page = self.shared.change(|world, now| world.delete_collection(served, &query, &terms, now, run))?;
+        Ok(Answer::list(&served.kind, page, form).with_warnings(delete_warning(&served.kind, &terms)))
     }
 
     fn selector(&self, place: &Place, served: &Served) -> Result<Selector, ApiError> {
@@ -358,6 +358,13 @@ fn written_part(place: &Place) -> Part {
             Part::Main
         }
     }
+}
+
+/// The warning for a delete that keeps the pods of jobs without saying so.
+fn delete_warning(kind: &Kind, terms: &DeleteTerms) -> Option<&'static str> {
+    let warning = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set \
+                   propagationPolicy=Orphan to suppress this warning";
+    (terms.propagation.is_none() && kind.origin == Origin::BuiltIn && kind.is_at("batch", "jobs")).then_some(warning)
 }
 
 /// The body of the response to a completed delete.

@@ -70,7 +70,7 @@ impl Call<'_> {
         };
         let run = options.run(self.run_write("CreateOptions")?);
         let key = Key::new(&place.namespace, &place.name);
-        self.shared.change(|world, now| world.evict(served, key, &options.preconditions(), now, run))?;
+        self.shared.change(|world, now| world.evict(served, key, &options.terms(), now, run))?;
         Ok(Answer::json(CREATED, &success()))
     }
 

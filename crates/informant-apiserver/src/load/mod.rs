@@ -71,7 +71,8 @@ impl Load {
     /// Describes a load of this many objects of a kind.
     ///
     /// Objects of `pods` and `nodes` are as large as in a real cluster, those of `deployments`, `services` and `configmaps` are small, and
-    /// those of other kinds have only metadata.
+    /// those of other kinds have only metadata. Pods name a ReplicaSet that does not exist as their owner, unless the server has
+    /// [garbage collection](crate::ApiServerBuilder::garbage_collection), which would delete them.
     pub fn of(kind: impl Into<String>, objects: usize) -> Self {
         Self { kind: kind.into(), objects, namespaces: 5, nodes: 100, seed: 0, mix: ChangeMix::default() }
     }
@@ -112,6 +113,7 @@ impl Load {
     pub async fn fill(&self, server: &ApiServer) -> Result<LoadGenerator, ApiError> {
         let kind = server.kind(&self.kind)?;
         let template = Template::new(&kind, self.namespaces, self.nodes);
+        let template = if server.collects_garbage() { template.without_owners() } else { template };
         let mut generator = LoadGenerator {
             server: server.clone(),
             kind: kind.resource(),

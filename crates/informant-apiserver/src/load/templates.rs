@@ -15,6 +15,8 @@ pub(crate) struct Template {
     plural: String,
     namespaces: usize,
     nodes: usize,
+    /// Each pod names an owner, which does not exist.
+    has_owners: bool,
 }
 
 #[derive(Debug)]
@@ -39,7 +41,12 @@ impl Template {
             "services" => Model::Service,
             _ => Model::Plain,
         };
-        Self { model, scope: kind.scope, plural: kind.plural.to_string(), namespaces, nodes }
+        Self { model, scope: kind.scope, plural: kind.plural.to_string(), namespaces, nodes, has_owners: true }
+    }
+
+    /// Leaves out the owners of pods.
+    pub(crate) fn without_owners(self) -> Self {
+        Self { has_owners: false, ..self }
     }
 
     /// The key of the object with this number.
@@ -81,7 +88,10 @@ impl Template {
         let app = self.app(number);
         pod["metadata"]["labels"]["app"] = json!(app);
         pod["metadata"]["labels"]["app.kubernetes.io/instance"] = json!(app);
-        pod["metadata"]["ownerReferences"][0]["name"] = json!(format!("{app}-7c9f8d6b5d"));
+        match self.has_owners {
+            true => pod["metadata"]["ownerReferences"][0]["name"] = json!(format!("{app}-7c9f8d6b5d")),
+            false => pod["metadata"]["ownerReferences"] = json!([]),
+        }
         pod["spec"]["nodeName"] = json!(format!("node-{}", number % self.nodes));
         pod["status"]["containerStatuses"][0]["restartCount"] = json!(revision);
         pod["status"]["podIP"] = json!(format!("10.{}.{}.{}", number >> 16 & 255, number >> 8 & 255, number & 255));

@@ -9,6 +9,7 @@ pub(crate) mod encoded;
 mod fields;
 mod key;
 pub(crate) mod patch;
+pub(crate) mod propagation;
 pub(crate) mod rules;
 pub(crate) mod scale;
 pub(crate) mod validate;

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{
     error::{ApiError, Cause},
-    objects::{Key, Object, defaults, validate},
+    objects::{Key, Object, defaults, propagation, propagation::Propagation, validate},
     registry::{
         kind::{Kind, Origin, Scope},
         subresource::Subresource,
@@ -65,9 +65,24 @@ pub(crate) enum Updated {
 pub(crate) enum Deletion {
     /// The object is already being deleted.
     Same,
-    /// The object has finalizers and is marked as being deleted.
+    /// The object has finalizers and is marked as being deleted, or its finalizers change.
     Marked(Object),
     Gone(Object),
+}
+
+/// What a delete requires, and what it does with dependents.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeleteTerms {
+    pub(crate) preconditions: Preconditions,
+    /// `None` to let the finalizers of the object decide, and then its kind.
+    pub(crate) propagation: Option<Propagation>,
+}
+
+impl DeleteTerms {
+    /// The terms of a delete without preconditions.
+    pub(crate) fn of(propagation: Propagation) -> Self {
+        Self { propagation: Some(propagation), ..Self::default() }
+    }
 }
 
 /// The preconditions of a delete.
@@ -213,9 +228,10 @@ pub(crate) fn delete(
     kind: &Kind,
     key: &Key,
     old: &Object,
-    preconditions: &Preconditions,
+    terms: &DeleteTerms,
     now: &str,
 ) -> Result<Deletion, ApiError> {
+    let preconditions = &terms.preconditions;
     let checks = [
         (&preconditions.uid, "uid", "UID", "The object might have been deleted and then recreated"),
         (&preconditions.version, "resourceVersion", "ResourceVersion", "The object might have been modified"),
@@ -229,25 +245,33 @@ pub(crate) fn delete(
             return Err(ApiError::conflict(kind, key.name(), why));
         }
     }
+    if old.is_being_deleted() && has_spec_finalizers(kind, old) {
+        return Ok(Deletion::Same);
+    }
+    let mut next = old.clone();
+    match propagation::finalizers(kind, old, terms.propagation) {
+        None => {}
+        Some(none) if none.is_empty() => drop(next.metadata.remove("finalizers")),
+        Some(finalizers) => next.set("finalizers", finalizers),
+    }
     // A namespace is marked first, so that no object is created in it while its objects are deleted.
     let is_marked_first = kind.is_namespace() && !old.is_being_deleted();
-    if old.finalizers().is_empty() && !has_spec_finalizers(kind, old) && !is_marked_first {
+    if next.finalizers().is_empty() && !has_spec_finalizers(kind, old) && !is_marked_first {
         return Ok(Deletion::Gone(old.clone()));
     }
     if old.is_being_deleted() {
-        return Ok(Deletion::Same);
+        return Ok(if next == *old { Deletion::Same } else { Deletion::Marked(next) });
     }
-    let mut marked = old.clone();
-    marked.set("deletionTimestamp", now);
+    next.set("deletionTimestamp", now);
     if kind.is_namespace() {
-        let mut status = marked.field("status");
+        let mut status = next.field("status");
         status["phase"] = "Terminating".into();
-        marked.set_field("status", &status);
+        next.set_field("status", &status);
     } else {
-        marked.set("deletionGracePeriodSeconds", 0);
+        next.set("deletionGracePeriodSeconds", 0);
     }
-    raise_generation(&mut marked);
-    Ok(Deletion::Marked(marked))
+    raise_generation(&mut next);
+    Ok(Deletion::Marked(next))
 }
 
 /// Rejects a namespace with a wrong phase: it must be `Terminating` exactly if the namespace is being deleted.

@@ -7,7 +7,10 @@ use serde_json::{Map, Value};
 
 use crate::{
     error::{ApiError, Cause},
-    objects::Object,
+    objects::{
+        Object,
+        propagation::{FOREGROUND, ORPHAN},
+    },
     registry::kind::{Kind, Names, Origin},
 };
 
@@ -166,12 +169,17 @@ pub(crate) fn metadata(kind: &Kind, object: &Object) -> Result<(), ApiError> {
     for (position, finalizer) in object.finalizers().into_iter().enumerate() {
         // For custom kinds and definitions, kube-apiserver only sends a warning.
         let is_checked = kind.origin == Origin::BuiltIn && kind.group != "apiextensions.k8s.io";
-        let is_known = finalizer.contains('/') || ["orphan", "foregroundDeletion", "kubernetes"].contains(&finalizer);
+        let is_known = finalizer.contains('/') || [ORPHAN, FOREGROUND, "kubernetes"].contains(&finalizer);
         if is_checked && !is_known {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             let field = format!("metadata.finalizers[{position}]");
             causes.push(Cause::invalid(field, &format!("{finalizer:?}"), why));
         }
+    }
+    if [ORPHAN, FOREGROUND].iter().all(|finalizer| object.finalizers().contains(finalizer)) {
+        let why = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
+        let finalizers = object.metadata.get("finalizers").map(Value::to_string).unwrap_or_default();
+        causes.push(Cause::invalid("metadata.finalizers", &finalizers, &why));
     }
     check_owners(object, &mut causes);
     let generation = object.metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
@@ -198,9 +206,13 @@ fn check_owners(object: &Object, causes: &mut Vec<Cause>) {
         let text = |field: &str| owner[field].as_str().unwrap_or_default();
         for field in ["apiVersion", "kind", "name", "uid"] {
             if text(field).is_empty() {
-                let why = if field == "apiVersion" { "version must not be empty" } else { "must not be empty" };
-                causes.push(Cause::invalid(format!("metadata.ownerReferences[{position}].{field}"), "\"\"", why));
+                let field = format!("metadata.ownerReferences[{position}].{field}");
+                causes.push(Cause::required(field, "must not be empty"));
             }
+        }
+        if text("apiVersion") == "v1" && text("kind") == "Event" {
+            let field = format!("metadata.ownerReferences[{position}]");
+            causes.push(Cause::invalid(field, &owner.to_string(), "/v1, Kind=Event is disallowed from being an owner"));
         }
         if owner["controller"] == true {
             let this = format!("{}/{}", text("kind"), text("name"));

@@ -12,7 +12,7 @@ use crate::{
         Key,
         encoded::Encoded,
         rules,
-        rules::{Part, Preconditions},
+        rules::{DeleteTerms, Part},
     },
     registry::{
         Served, definition,
@@ -56,6 +56,7 @@ impl World {
             }
         }
         self.storage.restore(backup);
+        self.restart_collector();
     }
 
     /// Deletes the objects of a definition. Returns true if some of them have finalizers and stay.
@@ -64,7 +65,7 @@ impl World {
         let objects = self.storage.collection(served.collection).map(Collection::objects);
         let keys: Vec<_> = objects.into_iter().flatten().map(|(key, _)| key.clone()).collect();
         for key in keys {
-            self.delete(&served, key, &Preconditions::default(), now, Run::Real)?;
+            self.delete(&served, key, &DeleteTerms::default(), now, Run::Real)?;
         }
         Ok(!self.is_empty(&served))
     }

@@ -3,10 +3,11 @@
 //! - **In:** one operation at a time, with the current time.
 //! - **Out:** the objects for the response, or the error that kube-apiserver sends.
 //!
-//! `definitions` adds and removes kinds with their definitions, `namespaces` deletes objects with their namespace, `patches` applies
+//! `definitions` adds and removes kinds with their definitions, `garbage` deletes objects with their owners, `namespaces` deletes objects with their namespace, `patches` applies
 //! patches and scales, `pods` evicts and binds pods.
 
 mod definitions;
+mod garbage;
 pub(crate) mod namespaces;
 mod patches;
 mod pods;
@@ -14,13 +15,14 @@ mod pods;
 use std::sync::Arc;
 
 use crate::{
+    collector::Collector,
     error::ApiError,
     list::{ListQuery, Page},
     objects::{
         Key, Object,
         encoded::{Change, Encoded},
         rules,
-        rules::{Birth, Deletion, Part, Preconditions, Trust, Updated},
+        rules::{Birth, DeleteTerms, Deletion, Part, Trust, Updated},
         validate, views,
     },
     registry::{
@@ -40,6 +42,8 @@ pub(crate) struct World {
     /// The random generator of uids and generated names.
     chance: fastrand::Rng,
     namespace_check: NamespaceCheck,
+    /// `None` without garbage collection.
+    collector: Option<Collector>,
 }
 
 /// The result of an update.
@@ -68,7 +72,7 @@ pub(crate) enum Deleted {
 impl World {
     pub(crate) fn new(history: HistoryLimits, seed: u64, namespace_check: NamespaceCheck) -> Self {
         let chance = fastrand::Rng::with_seed(seed);
-        Self { registry: Registry::default(), storage: Storage::new(history), chance, namespace_check }
+        Self { registry: Registry::default(), storage: Storage::new(history), chance, namespace_check, collector: None }
     }
 
     /// Serves a kind. Removes a kind of the same group and plural first.
@@ -81,6 +85,9 @@ impl World {
     pub(crate) fn add_version(&mut self, kind: Kind) {
         let collection = self.storage.add_collection(kind.clone());
         self.registry.add(kind, collection);
+        if let Some(collector) = &mut self.collector {
+            collector.kind_added();
+        }
     }
 
     /// Stops serving a kind: its objects are deleted and its watches end. Returns false if there is no such kind.
@@ -93,6 +100,7 @@ impl World {
     /// Removes a kind in all its versions, and deletes its objects.
     fn end_kind(&mut self, group: &str, plural: &str) {
         for served in self.registry.remove_all_versions(group, plural) {
+            self.record_end_of(&served);
             self.storage.end_collection(served.collection);
         }
         self.finish_namespace_deletions();
@@ -218,7 +226,7 @@ impl World {
         &mut self,
         served: &Served,
         key: Key,
-        preconditions: &Preconditions,
+        terms: &DeleteTerms,
         now: &str,
         run: Run,
     ) -> Result<Deleted, ApiError> {
@@ -227,11 +235,16 @@ impl World {
             namespaces::check_deletable(&served.kind, key.name())?;
         }
         let mut last = old.decode();
-        let mut deletion = rules::delete(&served.kind, &key, &last, preconditions, now)?;
         let is_definition = definition::defines(&served.kind) && run == Run::Real;
+        // The first delete of a definition deletes its objects, and has no other effect.
+        let terms = match is_definition && !last.is_being_deleted() {
+            true => &DeleteTerms { propagation: None, ..terms.clone() },
+            false => terms,
+        };
+        let mut deletion = rules::delete(&served.kind, &key, &last, terms, now)?;
         if is_definition && self.delete_defined(key.name(), now)? {
             definition::wait(&mut last);
-            deletion = rules::delete(&served.kind, &key, &last, preconditions, now)?;
+            deletion = rules::delete(&served.kind, &key, &last, terms, now)?;
         }
         let name = key.name().to_owned();
         let deleted = match deletion {
@@ -250,7 +263,7 @@ impl World {
         &mut self,
         served: &Served,
         query: &ListQuery,
-        preconditions: &Preconditions,
+        terms: &DeleteTerms,
         now: &str,
         run: Run,
     ) -> Result<Page, ApiError> {
@@ -258,7 +271,7 @@ impl World {
         for object in &page.objects {
             let old = object.decode();
             let key = Key::new(old.text("namespace"), old.text("name"));
-            match self.delete(served, key, preconditions, now, run) {
+            match self.delete(served, key, terms, now, run) {
                 // A page at an older version may contain objects that are already deleted.
                 Ok(_) | Err(ApiError::NotFound { .. }) => {}
                 Err(error) => return Err(error),
@@ -286,7 +299,9 @@ impl World {
         let definition_name = is_definition.then(|| key.name().to_owned());
         let namespace = key.namespace().to_owned();
         let view = self.view_of(&served.kind, &object).map(|(collection, object)| (collection, key.clone(), object));
+        let node = self.node(served, &key, &object);
         let written = self.storage.write(served.collection, key, change, object).ok_or(ApiError::UnknownPath)?;
+        self.record(change, node);
         if let Some((collection, key, object)) = view {
             self.storage.write_view(collection, key, change, object);
         }

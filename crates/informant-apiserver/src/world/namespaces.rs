@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{
     error::{ApiError, Cause},
-    objects::{Key, rules, rules::Preconditions},
+    objects::{Key, propagation::Propagation, rules, rules::DeleteTerms},
     registry::{
         Served,
         kind::{Kind, Scope},
@@ -67,9 +67,10 @@ impl World {
 
     /// Deletes all objects of a namespace. Objects with finalizers are only marked; the namespace stays until the last one is removed.
     pub(super) fn empty_namespace(&mut self, name: &str, now: &str) -> Result<(), ApiError> {
+        let terms = DeleteTerms::of(Propagation::Background);
         for (served, keys) in self.content_of(name) {
             for key in keys {
-                match self.delete(&served, key, &Preconditions::default(), now, Run::Real) {
+                match self.delete(&served, key, &terms, now, Run::Real) {
                     // The other view of an event was deleted before.
                     Ok(_) | Err(ApiError::NotFound { .. }) => {}
                     Err(error) => return Err(error),

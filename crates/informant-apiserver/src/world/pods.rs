@@ -1,6 +1,6 @@
 //! Eviction of pods, and their binding to nodes.
 //!
-//! - **In:** a pod's key, and the preconditions of an eviction or the binding that a client sent.
+//! - **In:** a pod's key, and the terms of an eviction or the binding that a client sent.
 //! - **Out:** the deleted pod for an eviction, nothing for a binding; or the error that kube-apiserver sends.
 //! - **Knows nothing of:** HTTP.
 
@@ -10,7 +10,7 @@ use crate::{
     error::ApiError,
     objects::{
         Key, Object, rules,
-        rules::{Part, Preconditions, Updated},
+        rules::{DeleteTerms, Part, Updated},
         scale,
     },
     registry::{Served, kind::Kind},
@@ -27,7 +27,7 @@ impl World {
         &mut self,
         pods: &Served,
         key: Key,
-        preconditions: &Preconditions,
+        terms: &DeleteTerms,
         now: &str,
         run: Run,
     ) -> Result<Deleted, ApiError> {
@@ -45,7 +45,7 @@ impl World {
         for (budgets, budget_key) in budgets {
             self.take_disruption(&budgets, budget_key, now, run)?;
         }
-        self.delete(pods, key, preconditions, now, run)
+        self.delete(pods, key, terms, now, run)
     }
 
     /// The budgets whose selector matches the pod.

@@ -5,6 +5,7 @@ mod clients;
 mod clusters;
 mod conformance;
 mod faults;
+mod garbage;
 mod history;
 mod kinds;
 mod load;

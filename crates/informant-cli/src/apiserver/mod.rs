@@ -33,8 +33,9 @@ use crate::{
 The server prints its URL to stdout and runs until Ctrl-C. All objects are kept
 in memory and are lost when the server stops. It starts with the objects of a
 new cluster: the namespaces default and kube-*, the Service kubernetes and a
-few more. It has no controllers. It has no access control, so it listens on
-loopback addresses only. -vv logs every request.
+few more. Objects are deleted with their owners; there are no other controllers.
+There is no access control, so the server listens on loopback addresses only.
+-vv logs every request.
 
 Supported kubectl commands: get, describe, apply, create -f, edit, set, label,
 scale, patch, diff, wait, delete and drain, also for custom resources. Objects
@@ -101,7 +102,8 @@ pub struct Options {
 
 pub async fn run(options: Options, interrupt: Interrupt) -> Outcome {
     // The log of requests is not read, so it need not be kept.
-    let server = ApiServer::builder().seed(options.seed).bootstrapped().remember_requests(1).build();
+    let server =
+        ApiServer::builder().seed(options.seed).bootstrapped().garbage_collection().remember_requests(1).build();
     // A client that watched an earlier server at this address gets 410 for its version, and relists.
     server.skip_to_version(unused_version());
     server.compact();

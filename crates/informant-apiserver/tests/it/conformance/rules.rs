@@ -33,7 +33,8 @@ async fn a_dry_run_of_a_create_may_name_a_version(api: Api) {
 }
 
 async fn an_owner_reference_without_uid_or_a_second_controller_is_refused(api: Api) {
-    let owner = |name: &str, uid: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid, "controller": true});
+    // A kind that is not served, so that no garbage collector finds out that the owner does not exist.
+    let owner = |name: &str, uid: &str| json!({"apiVersion": "example.com/v1", "kind": "Owner", "name": name, "uid": uid, "controller": true});
     let create = async |name: &str, owners: Value| {
         let mut map = config_map(name, &json!({}));
         map["metadata"]["ownerReferences"] = owners;
