@@ -3,7 +3,6 @@
 //! `bench/gate` counts the instructions and the bytes that they cost: figures that do not depend on other load on the machine.
 #![allow(clippy::unwrap_used, reason = "a benchmark may stop")]
 
-#[allow(dead_code, reason = "a part of it")]
 #[path = "../../comparison/src/pods.rs"]
 mod pods;
 pub mod relists;
@@ -36,30 +35,19 @@ const SHAPES: usize = 30;
 const CHUNK: usize = 64 << 10;
 
 /// What the informer reads: a list, and a watch with a change of each pod.
-struct Bodies {
-    list: Vec<Bytes>,
-    changes: Vec<Bytes>,
-}
-
-impl Bodies {
-    fn new() -> Self {
-        let pods = Pods::new(PODS, SHAPES);
-        let mut list =
-            format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{PODS}"}},"items":["#);
-        let mut changes = Vec::new();
-        let mut text = Vec::new();
-        for number in 0..pods.len() {
-            pods.write_item(number, 1 + number, &mut text);
-            text.push(if number + 1 < PODS { b',' } else { b']' });
-            changes.extend_from_slice(br#"{"type":"MODIFIED","object":"#);
-            pods.write(number * 7919 % PODS, 1 + PODS + number, 1, &mut changes);
-            changes.extend_from_slice(b"}\n");
-        }
-        list.push_str(std::str::from_utf8(&text).unwrap());
-        list.push('}');
-        let chunks = |text: &[u8]| text.chunks(CHUNK).map(Bytes::copy_from_slice).collect();
-        Self { list: chunks(list.as_bytes()), changes: chunks(&changes) }
+fn bodies() -> [Vec<Bytes>; 2] {
+    let pods = Pods::new(PODS, SHAPES);
+    let list = format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{PODS}"}},"items":["#);
+    let (mut list, mut changes) = (list.into_bytes(), Vec::new());
+    for number in 0..pods.len() {
+        pods.write_item(number, 1 + number, &mut list);
+        list.push(if number + 1 < PODS { b',' } else { b']' });
+        changes.extend_from_slice(br#"{"type":"MODIFIED","object":"#);
+        pods.write(number * 7919 % PODS, 1 + PODS + number, 1, &mut changes);
+        changes.extend_from_slice(b"}\n");
     }
+    list.push(b'}');
+    [list, changes].map(|text| text.chunks(CHUNK).map(Bytes::copy_from_slice).collect())
 }
 
 /// A runtime, and an informer whose list and changes are ready to be read.
@@ -77,7 +65,7 @@ pub struct Stage<O> {
 impl<O: OfKind> Stage<O> {
     /// Makes the bodies that are read later; reads nothing yet.
     pub fn new(is_packed: bool) -> Self {
-        let Bodies { list, changes } = Bodies::new();
+        let [list, changes] = bodies();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let entered = runtime.enter();
         let (watch, watched) = mpsc::unbounded_channel();

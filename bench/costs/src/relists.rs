@@ -55,6 +55,7 @@ impl Relists {
                 let query = request.uri().query().unwrap_or_default();
                 let name = query.split_once("metadata.name%3D").map(|(_, name)| name);
                 let is_list = name.is_none() && !query.contains("watch=");
+                // The number of this list, or of the last one.
                 let list = lists.fetch_add(usize::from(is_list), Ordering::Relaxed) - usize::from(!is_list);
                 let parts = match (name, is_list) {
                     (Some(name), _) => self.one(pods, list, name),

@@ -53,7 +53,7 @@
 //! Indexer::<PodNode>::new().add_index("app", index::label("app")).unwrap();
 //! ```
 
-use crate::{Cached, FieldPath, Uid, error::ParseError, object::note};
+use crate::{Cached, FieldPath, Uid, error::ParseError, object::note_path};
 
 pub use crate::{
     object::{FieldValues, Labelled, Owned},
@@ -80,7 +80,7 @@ pub fn label<O>(key: &str) -> impl Fn(&Cached<O>) -> Option<String> + Send + Syn
 where
     O: Labelled + 'static,
 {
-    note(&FieldPath::of_label(key));
+    note_path(&FieldPath::of_label(key));
     let key = key.to_owned();
     move |object| object.object().label_value(&key)
 }
@@ -162,7 +162,7 @@ where
     O: FieldValues + 'static,
 {
     let path = FieldPath::parse(path)?;
-    note(&path);
+    note_path(&path);
     Ok(move |object: &Cached<O>| object.object().field_values(&path))
 }
 

@@ -90,15 +90,15 @@ struct Stored {
 }
 
 impl Stored {
-    fn memory<'a>(&'a self, memory: &ObjectMemory, json: usize) -> HeldMemory<'a> {
-        (memory.memory_of)(&*self.object, json)
+    fn memory<'a>(&'a self, memory: &ObjectMemory, json_length: usize) -> HeldMemory<'a> {
+        (memory.memory_of)(&*self.object, json_length)
     }
 
     /// Counts the present size of the object in the place of an earlier one.
-    fn count(&self, memory: &ObjectMemory, json: usize) {
+    fn count(&self, memory: &ObjectMemory, json_length: usize) {
         /// What every object takes: this struct and the text of the key, each with a count of references.
         const HANDLE: usize = size_of::<Stored>() + 2 * size_of::<usize>();
-        let (content, is_estimate) = match self.memory(memory, json) {
+        let (content, is_estimate) = match self.memory(memory, json_length) {
             HeldMemory::Json(held) => (size_of_val(&*self.object) + held.bytes(), false),
             HeldMemory::Estimate(bytes) => (bytes, true),
         };
@@ -188,16 +188,16 @@ impl Cached<Erased> {
         objects.into_iter().map(Self::typed).collect()
     }
 
-    /// Counts the bytes of a new object, after packing it if the informer's memory is used up. `json` is the length of its JSON.
-    pub(crate) fn count(&self, json: usize) {
+    /// Counts the bytes of a new object, after packing it if the informer's memory is used up. `json_length` is that of its JSON.
+    pub(crate) fn count(&self, json_length: usize) {
         let Some(memory) = &self.stored.provenance.memory else { return };
         #[cfg(feature = "packing")]
         if memory.packing().is_some_and(Packing::packs_arrivals)
-            && let HeldMemory::Json(held) = self.stored.memory(memory, json)
+            && let HeldMemory::Json(held) = self.stored.memory(memory, json_length)
         {
             held.pack(memory);
         }
-        self.stored.count(memory, json);
+        self.stored.count(memory, json_length);
     }
 
     /// Packs the object, unless it is packed or its JSON was read since the last call. Returns whether it was packed.

@@ -4,7 +4,7 @@
 //! - **Out:** the strings, numbers and booleans at that path, as text.
 //! - **Knows nothing of:** kinds, indexes.
 //!
-//! Everything beside the path is skipped, not decoded.
+//! In JSON, everything beside the path is skipped. `PartialObjectMeta` and the metadata of a `DynamicObject` are written as JSON at each call.
 
 use std::marker::PhantomData;
 
@@ -16,7 +16,7 @@ use super::{
     walk::{MemberAction, Walk, Walked},
 };
 
-/// An object whose fields can be read by their path, because its JSON is at hand.
+/// An object whose fields can be read by their path, because it is held as JSON or can be written as JSON at little cost.
 ///
 /// These object types have it: [`Lazy`], `DynamicObject`, and `PartialObjectMeta` (metadata, `apiVersion` and `kind` only). A typed object
 /// such as `Pod` is decoded already: its fields are read in Rust.

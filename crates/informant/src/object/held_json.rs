@@ -1,6 +1,6 @@
 //! [`HeldJson`], the JSON of a lazy object, plain or packed, and [`LazyJson`], the JSON as it is read.
 //!
-//! - **In:** compact JSON, and the position of the labels in it.
+//! - **In:** compact JSON, with the noted values behind it, and the position of the labels in it.
 //! - **Out:** the JSON.
 //! - **Knows nothing of:** the type that the JSON is decoded into, and when it is packed.
 
@@ -53,11 +53,11 @@ impl HeldJson {
     /// `text` begins with the JSON of this length. Fails if the length does not fit into 32 bits.
     pub(super) fn new(key: &Key, text: &str, length: usize, labels: &Range<usize>) -> Result<Self, DecodeError> {
         let too_large = |_| DecodeError::TooLarge { key: Some(key.clone()), limit: u32::MAX as usize };
-        let position = |position| u32::try_from(position).map_err(too_large);
+        let narrow = |offset| u32::try_from(offset).map_err(too_large);
         Ok(Self {
             key: key.clone(),
-            labels: position(labels.start)?..position(labels.end)?,
-            length: position(length)?,
+            labels: narrow(labels.start)?..narrow(labels.end)?,
+            length: narrow(length)?,
             #[cfg(feature = "packing")]
             was_read: AtomicBool::new(false),
             text: Mutex::new(HeldText::Plain(text.into())),

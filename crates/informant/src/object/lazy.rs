@@ -18,12 +18,10 @@ use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    DecodeError, Labelled, Object, RawObject,
+    DecodeError, Labelled, Object, RawObject, Scanner,
     fields::label_value,
     held_json::{HeldJson, LazyJson},
     memory::HeldMemory,
-    noted,
-    scan::{self, FieldRules},
 };
 
 /// An object that is held as compact JSON and decoded when it is read.
@@ -139,15 +137,12 @@ impl<K: DeserializeOwned + Serialize> Lazy<K> {
         let key = self.held.key();
         let failed = |source| DecodeError::Transform { key: key.clone(), source };
         let json = serde_json::to_string(&object).map_err(|error| failed(error.into()))?;
-        let mut rules = FieldRules { keeps_managed_fields: true, ..FieldRules::default() };
-        noted::add_new(&mut rules);
-        let mut edited = String::with_capacity(json.len());
-        let mut found = scan::scan(json.as_bytes(), &rules, "", &mut edited)?;
-        if found.identity.key != *key {
-            return Err(failed(format!("the edit changed the key to {}", found.identity.key).into()));
+        let mut scanner = Scanner::new(TypeMeta::default()).keep_managed_fields();
+        let edited = scanner.scan(json.as_bytes())?;
+        if edited.identity().key != *key {
+            return Err(failed(format!("the edit changed the key to {}", edited.identity().key).into()));
         }
-        found.insert_types(&mut edited);
-        let held = HeldJson::new(key, &edited, found.json_length, &found.labels)?;
+        let held = edited.held_json()?;
         *self = Self { held, decoded: Mutex::default() };
         Ok(())
     }
@@ -159,7 +154,7 @@ impl<K: Object> Object for Lazy<K> {
         Ok(Self { held: raw.held_json()?, decoded: Mutex::default() })
     }
 
-    fn memory(&self, _json: usize) -> HeldMemory<'_> {
+    fn memory(&self, _json_length: usize) -> HeldMemory<'_> {
         HeldMemory::Json(&self.held)
     }
 

@@ -39,8 +39,8 @@ pub enum HeldMemory<'a> {
 pub(crate) type MemoryOf = fn(&(dyn Any + Send + Sync), usize) -> HeldMemory<'_>;
 
 /// The [`MemoryOf`] of objects of type `O`.
-pub(crate) fn memory_of<O: Object>(object: &(dyn Any + Send + Sync), json: usize) -> HeldMemory<'_> {
-    object.downcast_ref::<O>().map_or(HeldMemory::Estimate(0), |object| object.memory(json))
+pub(crate) fn memory_of<O: Object>(object: &(dyn Any + Send + Sync), json_length: usize) -> HeldMemory<'_> {
+    object.downcast_ref::<O>().map_or(HeldMemory::Estimate(0), |object| object.memory(json_length))
 }
 
 impl ObjectMemory {

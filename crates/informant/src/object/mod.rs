@@ -48,7 +48,7 @@ pub use held_json::LazyJson;
 pub use identity::{Identity, Uid};
 pub use lazy::{Decoded, Lazy};
 pub(crate) use memory::{HeldMemory, MemoryOf, ObjectMemory, memory_of};
-pub(crate) use noted::note;
+pub(crate) use noted::note_path;
 pub use of_kind::OfKind;
 pub(crate) use outline::{IDENTITY, KeptMember, Outline};
 pub use owners::Owned;
@@ -105,9 +105,9 @@ pub trait Object: Send + Sync + Sized + 'static {
         None
     }
 
-    /// What the object takes in memory. `json` is the length of the JSON that it was decoded from.
+    /// What the object takes in memory. `json_length` is that of the JSON that it was decoded from.
     #[doc(hidden)]
-    fn memory(&self, _json: usize) -> HeldMemory<'_> {
+    fn memory(&self, _json_length: usize) -> HeldMemory<'_> {
         HeldMemory::Estimate(size_of_val(self))
     }
 }
@@ -123,10 +123,10 @@ where
         raw.fields().map(|object: Self| object.clone())
     }
 
-    fn memory(&self, json: usize) -> HeldMemory<'_> {
+    fn memory(&self, json_length: usize) -> HeldMemory<'_> {
         // Measured for pods: `cargo bench --bench memory`.
         const BYTES_PER_BYTE_OF_JSON: usize = 5;
-        HeldMemory::Estimate(json * BYTES_PER_BYTE_OF_JSON)
+        HeldMemory::Estimate(json_length * BYTES_PER_BYTE_OF_JSON)
     }
 
     fn types() -> Option<TypeMeta> {

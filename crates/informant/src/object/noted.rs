@@ -1,4 +1,4 @@
-//! The values that a scan notes for indexes and filters, so that none of them reads the JSON again.
+//! The values that a scan notes for indexes and filters, so that they need not read the JSON again.
 //!
 //! - **In:** the paths that index functions read; the ranges of their values in the JSON.
 //! - **Out:** the same values, written behind the JSON of each object and read from there.
@@ -7,8 +7,8 @@
 //! The paths are those of all index functions of the program, because an index function is made before it is given to an informer. So the values at a
 //! path are noted in the objects of every kind that has such a field.
 //!
-//! Behind the JSON are one character, which says how many fields the scan notes, and the values: for each of them one character, which says what field it
-//! is of, its JSON, and a line feed. Compact JSON has none.
+//! Behind the JSON are the number of fields that the scan notes, as one character, and for each value a line of its field's character and its JSON, such as
+//! `10"node-1"` and a line feed. Compact JSON has no line feeds.
 
 use std::ops::Range;
 
@@ -20,20 +20,20 @@ use super::{FieldPath, scan::FieldRules};
 static PATHS: RwLock<Vec<FieldPath>> = RwLock::new(Vec::new());
 
 /// The largest number of paths. The values at other paths are read from the JSON.
-const MOST: usize = 32;
+const MAX_PATHS: usize = 32;
 
 /// Values of this length together are noted for every object; longer ones only if they are less than an eighth of the JSON.
-const FEW: usize = 256;
+const ALWAYS_NOTED: usize = 256;
 
 /// The character of the first field.
 const FIRST: u8 = b'0';
 
 /// Notes the values at a path from now on, unless there are many paths already.
-pub(crate) fn note(path: &FieldPath) {
+pub(crate) fn note_path(path: &FieldPath) {
     let mut paths = PATHS.write();
     // A scan writes other members in the place of apiVersion and kind.
     let is_type = matches!(path.names().next(), Some("apiVersion" | "kind"));
-    if paths.len() < MOST && !is_type && !paths.contains(path) {
+    if paths.len() < MAX_PATHS && !is_type && !paths.contains(path) {
         paths.push(path.clone());
     }
 }
@@ -57,7 +57,7 @@ pub(super) fn add_new(rules: &mut FieldRules) {
 /// Writes values behind the JSON that they are parts of, unless they would make it much longer. `fields` is the number of fields that were noted.
 pub(super) fn append(json: &mut Vec<u8>, fields: u8, values: &[(u8, Range<usize>)]) {
     let bytes: usize = values.iter().map(|(_, range)| range.len()).sum();
-    if fields == 0 || bytes > FEW.max(json.len() / 8) {
+    if fields == 0 || bytes > ALWAYS_NOTED.max(json.len() / 8) {
         return;
     }
     json.push(FIRST + fields);

@@ -161,11 +161,11 @@ impl<'a> Fields<'a> {
                 "apiVersion" => self.reader.read_text(walk, "apiVersion", &mut self.api_version)?,
                 "kind" => self.reader.read_text(walk, "kind", &mut self.kind)?,
                 "metadata" => self.read_metadata(walk, rules.keeps_managed_fields, tree)?,
-                _ => walk.value_without(IN_OBJECT, tree)?,
+                _ => walk.value_by_tree(IN_OBJECT, tree)?,
             }
             match &*name {
                 "apiVersion" | "kind" => Ok(MemberAction::Cut),
-                _ => Ok(tree.into()),
+                _ => Ok(MemberAction::of(tree)),
             }
         })
     }
@@ -198,7 +198,7 @@ impl<'a> Fields<'a> {
                 }
                 "labels" => {
                     reader.read_texts(walk, "metadata.labels", tree)?;
-                    *labels = Some(match tree.into() {
+                    *labels = Some(match MemberAction::of(tree) {
                         MemberAction::Keep => start..walk.output_len(),
                         MemberAction::Cut => 0..0,
                     });
@@ -214,13 +214,13 @@ impl<'a> Fields<'a> {
                     walk.value(IN_METADATA)?;
                     return Ok(MemberAction::Cut);
                 }
-                _ => walk.value_without(IN_METADATA, tree)?,
+                _ => walk.value_by_tree(IN_METADATA, tree)?,
             }
-            // `value_without` notes the other values.
+            // `value_by_tree` notes the other values.
             if let ("name" | "namespace" | "uid" | "resourceVersion", Some(tree)) = (&*member, tree) {
                 walk.note(tree, start);
             }
-            Ok(tree.into())
+            Ok(MemberAction::of(tree))
         })?;
         *metadata = MetadataProgress::Complete;
         Ok(())
@@ -304,7 +304,7 @@ impl FieldReader {
                 }
                 let Some(tree) = tree.filter(|tree| !tree.is_cut) else { return Ok(MemberAction::Keep) };
                 let tree = tree.below(&walk.resolve_name(&name)?).inspect(|tree| walk.note(tree, start));
-                Ok(tree.into())
+                Ok(MemberAction::of(tree))
             }),
             _ => self.refuse(walk, expected, IN_METADATA),
         }
@@ -317,7 +317,7 @@ impl FieldReader {
             Some(first) if first != b'n' && !beginnings.contains(&first) => {
                 self.refuse(walk, Problem::Expected(field, expected), IN_METADATA)
             }
-            _ => walk.value_without(IN_METADATA, tree),
+            _ => walk.value_by_tree(IN_METADATA, tree),
         }
     }
 

@@ -7,7 +7,7 @@
 //! Most strings are short and of different lengths, so a loop that ends with the string costs a mispredicted branch for each. The search
 //! therefore tests 512 bytes at once, keeps a bit for each, and looks at 64 bits to find the end of a string.
 
-/// The number of bytes of a block, for each of which a word has a bit.
+/// The bytes of a block: one for each bit of a word.
 const BLOCK: usize = 64;
 /// The number of blocks that are tested at once.
 const BLOCKS: usize = 8;
@@ -23,7 +23,7 @@ pub(super) struct SpecialBytes {
 impl SpecialBytes {
     /// Begins a search; no byte is tested yet.
     pub(super) fn new() -> Self {
-        // No position is within the bits.
+        // So far on that nothing counts as tested.
         Self { start: usize::MAX / 2, bits: [0; BLOCKS] }
     }
 
@@ -36,23 +36,26 @@ impl SpecialBytes {
         }
     }
 
-    /// Returns the position of the first special byte among as many as a block has; `None` if there is none or not all of them were tested.
+    /// Returns the position of the first special byte among the next 64; `None` if there is none, or if not all of them were tested.
     #[inline]
     pub(super) fn next_within_block(&self, from: usize) -> Option<usize> {
-        let offset = from.wrapping_sub(self.start);
-        if offset >= BLOCK * (BLOCKS - 1) {
-            return None;
-        }
+        let offset = self.offset_of(from)?;
         let (block, shift) = (offset / BLOCK, offset % BLOCK);
         // The second shift is by 64 bits in total if the first is by none.
         let bits = (self.bits[block] >> shift) | (self.bits[block + 1] << 1 << (BLOCK - 1 - shift));
         (bits != 0).then(|| from + bits.trailing_zeros() as usize)
     }
 
+    /// Returns how far a position is behind the first tested byte; `None` if not all of the next 64 bytes were tested.
+    #[inline]
+    fn offset_of(&self, from: usize) -> Option<usize> {
+        Some(from.wrapping_sub(self.start)).filter(|offset| *offset < BLOCK * (BLOCKS - 1))
+    }
+
     #[inline(never)]
     fn search(&mut self, bytes: &[u8], mut from: usize) -> usize {
         loop {
-            if from.wrapping_sub(self.start) >= BLOCK * (BLOCKS - 1) {
+            if self.offset_of(from).is_none() {
                 self.test(bytes, from);
             }
             match self.next_within_block(from) {

@@ -1,4 +1,4 @@
-//! Finds the end of a JSON value that arrives in chunks, by its brackets and strings, without a check of its syntax.
+//! Finds the end of a JSON value that may arrive in chunks, by its brackets and strings, without a check of its syntax.
 //!
 //! - **In:** chunks, the first of which begins with a value.
 //! - **Out:** where the value ends.
@@ -22,7 +22,7 @@ enum Within {
     /// A string, behind a backslash.
     Escape,
     /// A number, `true`, `false` or `null`.
-    Plain,
+    Scalar,
 }
 
 impl EndSearch {
@@ -30,7 +30,7 @@ impl EndSearch {
     pub(crate) fn begin(first: u8) -> Option<Self> {
         match first {
             b'{' | b'[' | b'"' => Some(Self { depth: 0, within: Within::Nested }),
-            b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => Some(Self { depth: 0, within: Within::Plain }),
+            b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => Some(Self { depth: 0, within: Within::Scalar }),
             _ => None,
         }
     }
@@ -72,7 +72,7 @@ impl EndSearch {
                     at += 1;
                     self.within = Within::String;
                 }
-                Within::Plain => {
+                Within::Scalar => {
                     let is_end = |byte: &u8| matches!(byte, b',' | b']' | b'}' | b' ' | b'\t' | b'\r' | b'\n');
                     return bytes[at..].iter().position(is_end).map(|length| at + length);
                 }

@@ -1,4 +1,4 @@
-//! The JSON walker: reads JSON byte by byte and checks its syntax, without building values.
+//! The JSON walker: walks over JSON and checks its syntax, without building values.
 //!
 //! - **In:** bytes that begin with a value, in any field order and with any white space.
 //! - **Out:** the names, strings and values that the caller asks for; if the caller wants it, the same JSON without white space and
@@ -92,10 +92,9 @@ impl<'a> Walk<'a> {
 
     /// Walks over any value. `depth` is the nesting depth of the value if it is an object or array.
     pub(super) fn value(&mut self, depth: usize) -> Walked<()> {
-        // The objects and arrays that have begun in the value and not ended: their number, and a bit for each, the innermost lowest, which is
-        // set for an object. There are at most `MAX_DEPTH + 1`.
+        // How many objects and arrays are open, and a bit for each, the innermost lowest, set for an object. At most `MAX_DEPTH + 1` are open.
         let (mut open, mut are_objects) = (0, 0_u128);
-        // The position, in a local variable, which is faster than the field. `continue_at` writes the field.
+        // A local variable is faster than the field.
         let mut at = self.at;
         loop {
             if are_objects & 1 == 1 {
@@ -111,7 +110,8 @@ impl<'a> Walk<'a> {
                     None => self.continue_at(at, |walk| walk.skip_string().map(drop))?,
                 },
                 Some(b'{' | b'[') if depth + open > MAX_DEPTH => {
-                    return self.continue_at(at, |_| Err(SyntaxProblem::TooDeep)).map(drop);
+                    self.at = at;
+                    return Err(SyntaxProblem::TooDeep);
                 }
                 Some(begin @ (b'{' | b'[')) => {
                     let (is_object, end) = if *begin == b'{' { (true, b'}') } else { (false, b']') };
@@ -126,7 +126,8 @@ impl<'a> Walk<'a> {
             };
             loop {
                 if open == 0 {
-                    return self.continue_at(at, |_| Ok(())).map(drop);
+                    self.at = at;
+                    return Ok(());
                 }
                 at = self.skip_space_at(at);
                 match (self.json.get(at), are_objects & 1 == 1) {
@@ -135,7 +136,10 @@ impl<'a> Walk<'a> {
                         (open, are_objects) = (open - 1, are_objects >> 1);
                         at += 1;
                     }
-                    (Some(_) | None, _) => return self.continue_at(at, |walk| Err(walk.unexpected())).map(drop),
+                    (Some(_) | None, _) => {
+                        self.at = at;
+                        return Err(self.unexpected());
+                    }
                 }
             }
             at = self.skip_space_at(at + 1);
@@ -161,7 +165,7 @@ impl<'a> Walk<'a> {
         Ok(self.at)
     }
 
-    /// Returns the end of the string that begins at a position, if it is short and has no escapes.
+    /// Returns the end of the string that begins at a position, if it is short, has no escapes, and its bytes were tested.
     #[inline]
     fn end_of_short_string(&self, start: usize) -> Option<usize> {
         let quote = self.special_bytes.next_within_block(start + 1)?;
@@ -181,19 +185,19 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// As [`value`](Self::value), without the fields that are cut. If the whole value is cut, the caller cuts it.
+    /// As [`value`](Self::value), but cuts and notes what the tree says. If the whole value is cut, the caller cuts it.
     #[inline]
-    pub(super) fn value_without(&mut self, depth: usize, tree: Option<&FieldTree>) -> Walked<()> {
+    pub(super) fn value_by_tree(&mut self, depth: usize, tree: Option<&FieldTree>) -> Walked<()> {
         let Some(tree) = tree.filter(|tree| !tree.is_cut) else { return self.value(depth) };
         let start = self.output_len();
         match self.peek() {
             Some(b'{' | b'[') if depth > MAX_DEPTH => return Err(SyntaxProblem::TooDeep),
             Some(b'{') => self.members(|walk, name| {
                 let tree = tree.below(&walk.resolve_name(&name)?);
-                walk.value_without(depth + 1, tree)?;
-                Ok(tree.into())
+                walk.value_by_tree(depth + 1, tree)?;
+                Ok(MemberAction::of(tree))
             })?,
-            Some(b'[') => self.elements(|walk| walk.value_without(depth + 1, Some(tree)))?,
+            Some(b'[') => self.elements(|walk| walk.value_by_tree(depth + 1, Some(tree)))?,
             Some(_) | None => {
                 self.value(depth)?;
                 self.note(tree, start);
@@ -231,17 +235,17 @@ impl<'a> Walk<'a> {
         loop {
             let (start, output_start) = (self.at, self.output_len());
             let name = self.name()?;
-            let fate = member(self, name)?;
-            if let MemberAction::Cut = fate {
+            let is_cut = matches!(member(self, name)?, MemberAction::Cut);
+            if is_cut {
                 self.cut_since(start, output_start)?;
             }
             if !self.read_if(b',') {
-                if let MemberAction::Cut = fate {
+                if is_cut {
                     self.cut_last_comma();
                 }
                 return self.expect(b'}');
             }
-            if let MemberAction::Cut = fate {
+            if is_cut {
                 self.run = self.at;
             }
             self.skip_space();
@@ -471,9 +475,7 @@ impl Walk<'_> {
     /// Skips white space, which is not kept.
     #[inline]
     pub(super) fn skip_space(&mut self) {
-        if self.peek().is_some_and(|byte| byte <= b' ') {
-            self.skip_some_space();
-        }
+        self.at = self.skip_space_at(self.at);
     }
 
     #[cold]
@@ -496,8 +498,8 @@ impl Walk<'_> {
     }
 }
 
-impl From<Option<&FieldTree>> for MemberAction {
-    fn from(tree: Option<&FieldTree>) -> Self {
+impl MemberAction {
+    pub(super) fn of(tree: Option<&FieldTree>) -> Self {
         match tree {
             Some(tree) if tree.is_cut => Self::Cut,
             Some(_) | None => Self::Keep,

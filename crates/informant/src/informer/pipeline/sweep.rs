@@ -1,7 +1,7 @@
 //! Packs the objects of the cache, some at a time, while the informers of the factory take more memory than their budget.
 //!
 //! - **In:** the objects of the cache, in the order of their slots.
-//! - **Out:** the same objects, packed in place.
+//! - **Out:** the same objects, packed in place; a report if packing is not enough.
 //! - **Knows nothing of:** how an object is packed. Objects that arrive meanwhile are packed before they are cached.
 
 use std::time::Duration;
@@ -38,8 +38,9 @@ impl Sweep {
     }
 
     /// Returns when the next turn is due, or when to ask again, because another informer may use up the budget meanwhile; `None` if that cannot happen.
+    /// Within the budget, forgets the last sweep, so that an excess is reported again.
     pub(super) fn next_turn(&mut self, core: &Core, now: Instant) -> Option<Instant> {
-        let packing = core.memory.packing().filter(|packing| packing.has_limit())?;
+        let packing = core.memory.packing().filter(|packing| !packing.packs_everything())?;
         if packing.is_over_budget() {
             return Some(self.pause.unwrap_or(now));
         }
@@ -59,8 +60,10 @@ impl Sweep {
         self.next = next.unwrap_or_default();
         if next.is_none() {
             self.pause = Some(now + PAUSE);
-            packing.set_swept(self.packed.replace(packed) == Some(packed));
-            packing.new_problem().into_iter().for_each(&self.report);
+            packing.set_packs_no_more(self.packed.replace(packed) == Some(packed));
+            if let Some(problem) = packing.new_problem() {
+                (self.report)(problem);
+            }
         }
     }
 }

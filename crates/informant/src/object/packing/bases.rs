@@ -34,7 +34,7 @@ pub(super) enum Choice {
     Itself,
 }
 
-/// An owner gets a base when this number of its 32 bits is set, by about 22 objects. A base takes as much as is saved with 16 objects.
+/// An owner gets a base when this many of its 32 bits are set, by about 22 objects. A base costs what 16 objects save.
 const BITS_OF_MANY: u32 = 16;
 
 /// When this many owners have no base, counting begins again.
@@ -42,19 +42,19 @@ const MOST_COUNTED: usize = 1 << 16;
 
 impl Bases {
     /// Chooses the last base that was an earlier state of this object, or whose object had the same owner, judged by its name. If there is none,
-    /// chooses the last one of all.
+    /// chooses the last one of all; but if the owner has many objects, this one is to become a base.
     pub(super) fn choose(&mut self, key: &Key) -> Choice {
         if let Some(base) = names(key).find_map(|name| self.by_name.get(&self.hash_of(name))?.upgrade()) {
             return Choice::Base(base);
         }
         match self.last.upgrade() {
-            Some(last) if !self.has_many(key) => Choice::Base(last),
+            Some(last) if !self.count_without_base(key) => Choice::Base(last),
             Some(_) | None => Choice::Itself,
         }
     }
 
-    /// Notes an object without a base of its owner, and returns whether its owner has many of them.
-    fn has_many(&mut self, key: &Key) -> bool {
+    /// Counts an object whose owner has no base, and returns whether the owner has many of them.
+    fn count_without_base(&mut self, key: &Key) -> bool {
         let Some(owner) = names(key).nth(1) else { return false };
         if self.without_base.len() >= MOST_COUNTED {
             self.without_base.clear();

@@ -1,8 +1,8 @@
 //! [`Packing`]: whether the objects of an informer are packed, and against which base.
 //!
-//! - **In:** what the objects of all informers take; the JSON of objects.
+//! - **In:** what the objects of all informers take; the JSON of objects; what sweeps have packed.
 //! - **Out:** packed JSON, and the error if packing is not enough.
-//! - **Knows nothing of:** the cache.
+//! - **Knows nothing of:** how the cache holds objects.
 
 use std::sync::{
     Arc,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{Key, error::SourceError, object::ObjectMemory};
 
-/// The limit of what the informers of a factory take, and what they take.
+/// How many bytes the informers of a factory may take, and how many they take.
 pub(crate) struct MemoryBudget {
     /// 0 means that everything is packed.
     limit: usize,
@@ -34,17 +34,16 @@ pub(crate) struct Packing {
     bases: Mutex<Bases>,
     /// The bytes of the bases.
     of_bases: AtomicUsize,
-    /// Whether the last sweep over the cache found nothing to pack: what is plain was read since the sweep before, or does not become smaller.
-    is_swept: AtomicBool,
+    /// Whether no informer of the factory packed a cached object between the ends of this informer's last two sweeps: what is plain is read again
+    /// and again, or does not become smaller.
+    packs_no_more: AtomicBool,
 }
 
-/// An object is packed well if its JSON is at least this many times as long, without noted values. Otherwise it becomes a base itself, if there is room
-/// for one.
+/// An object is packed well if its packed JSON, without noted values, is at most a sixth of its JSON. Otherwise it becomes a base, if the bases may grow.
 const GOOD_RATIO: usize = 6;
 
-/// JSON of less than this is packed well if it takes as little as JSON of this length must: what a base needs beside its JSON would be more than is
-/// saved.
-const SMALL: usize = 1000;
+/// Shorter JSON is judged as if it had this length: a base for it would cost more than it saves.
+const LEAST_JUDGED: usize = 1000;
 
 impl MemoryBudget {
     pub(crate) fn new(limit: usize) -> Self {
@@ -55,7 +54,7 @@ impl MemoryBudget {
 
 impl Packing {
     pub(crate) fn new(budget: Arc<MemoryBudget>) -> Self {
-        Self { budget, bases: Mutex::default(), of_bases: AtomicUsize::new(0), is_swept: AtomicBool::new(false) }
+        Self { budget, bases: Mutex::default(), of_bases: AtomicUsize::new(0), packs_no_more: AtomicBool::new(false) }
     }
 
     /// Adds a number of bytes, which is negative (it wraps) if less is used.
@@ -63,19 +62,19 @@ impl Packing {
         self.budget.used.fetch_add(bytes, Relaxed);
     }
 
-    /// Whether objects may be plain at first. Without a limit, all of them are packed when they arrive.
-    pub(crate) fn has_limit(&self) -> bool {
-        self.budget.limit > 0
+    /// Whether every object is packed as it arrives: the budget is 0.
+    pub(crate) fn packs_everything(&self) -> bool {
+        self.budget.limit == 0
     }
 
     /// Whether objects are packed as they arrive.
     pub(in crate::object) fn packs_arrivals(&self) -> bool {
-        !self.has_limit() || self.is_over_budget()
+        self.packs_everything() || self.is_over_budget()
     }
 
     /// Whether objects that are cached already must be packed. If the limit is 0, all of them were packed when they arrived.
     pub(crate) fn is_over_budget(&self) -> bool {
-        self.has_limit() && self.budget.used.load(Relaxed) > self.budget.limit
+        !self.packs_everything() && self.budget.used.load(Relaxed) > self.budget.limit
     }
 
     /// Packs the JSON of an object, or makes it a base; `None` if it stays plain. The JSON is the beginning of `text`. `memory` is that of the informer.
@@ -92,8 +91,9 @@ impl Packing {
             Choice::Itself => None,
         };
         let noted = text.len() - length;
-        let is_good = packed.as_ref().is_some_and(|packed| (packed.bytes() - noted) * GOOD_RATIO <= length.max(SMALL));
-        if !is_good && self.has_room_for_base(memory, length) {
+        let is_good =
+            packed.as_ref().is_some_and(|packed| (packed.bytes() - noted) * GOOD_RATIO <= length.max(LEAST_JUDGED));
+        if !is_good && self.may_add_base(memory, length) {
             let base = Base::new(text, memory);
             self.with_bases(memory, |bases| bases.insert(key, &base));
             return Some(Packed::base(base));
@@ -111,7 +111,7 @@ impl Packing {
     }
 
     /// Whether the bases may take this much more: a quarter of what all objects take, and the size of a thousand pods in any case.
-    fn has_room_for_base(&self, memory: &ObjectMemory, bytes: usize) -> bool {
+    fn may_add_base(&self, memory: &ObjectMemory, bytes: usize) -> bool {
         const ALWAYS: usize = 4 << 20;
         self.of_bases.load(Relaxed) + bytes <= ALWAYS.max(memory.of_objects() / 4)
     }
@@ -128,13 +128,12 @@ impl Packing {
 
     /// Notes that the budget suffices, so that the next time when it does not is reported again.
     pub(crate) fn note_within_budget(&self) {
-        self.is_swept.store(false, Relaxed);
+        self.packs_no_more.store(false, Relaxed);
         self.budget.is_reported.store(false, Relaxed);
     }
 
-    /// Notes whether all objects of the cache that can be packed are packed.
-    pub(crate) fn set_swept(&self, is_swept: bool) {
-        self.is_swept.store(is_swept, Relaxed);
+    pub(crate) fn set_packs_no_more(&self, packs_no_more: bool) {
+        self.packs_no_more.store(packs_no_more, Relaxed);
     }
 
     /// Returns the error to report if packing is not enough, to one informer of the factory.
@@ -144,9 +143,9 @@ impl Packing {
         is_new.then_some(SourceError::MemoryExceeded { used, budget })
     }
 
-    /// What is used, and the limit, if more is used and the last sweep over the cache found nothing to pack.
+    /// What is used, and the limit, if more is used and no informer packs more.
     pub(crate) fn exceeded(&self) -> Option<(usize, usize)> {
-        let is_exceeded = self.is_over_budget() && self.is_swept.load(Relaxed);
+        let is_exceeded = self.is_over_budget() && self.packs_no_more.load(Relaxed);
         is_exceeded.then(|| (self.budget.used.load(Relaxed), self.budget.limit))
     }
 }

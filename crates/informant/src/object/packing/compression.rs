@@ -46,7 +46,6 @@ pub(super) fn compress(bytes: &[u8], base: &[u8], rest: &[u8]) -> Option<Box<[u8
         context.compress_using_dict(buffer, bytes, base, LEVEL).ok()?;
         buffer.extend_from_slice(rest);
         let packed = buffer.as_slice().into();
-        // One huge object must not keep memory for ever.
         buffer.clear();
         buffer.shrink_to(LARGEST_BUFFER);
         Some(packed)

@@ -2,7 +2,7 @@
 //!
 //! - **In:** the compact JSON of one object, and its key.
 //! - **Out:** packed JSON; the same JSON again when it is read.
-//! - **Knows nothing of:** object types, the cache, when an object is packed.
+//! - **Knows nothing of:** object types, how the cache holds objects.
 //!
 //! Pods of one owner differ in their names, addresses and times, and zstd writes little more than these when it compresses one pod with another
 //! one as its dictionary. So a base is an object like any other, which stays plain.
