@@ -32,7 +32,8 @@
 //! ```
 //!
 //! [`put`](ApiServer::put), [`get`](ApiServer::get), [`list`](ApiServer::list) and [`delete`](ApiServer::delete) give the test direct
-//! access to the objects. A client can do everything that it can do in a cluster, within the [limits](#limits) below.
+//! access to the objects; [`load`](ApiServer::load) creates those of a YAML file, and [`dump`](ApiServer::dump) writes all of them for
+//! the message of an assertion. A client can do everything that it can do in a cluster, within the [limits](#limits) below.
 //!
 //! # Paused time
 //!
@@ -81,6 +82,7 @@
 //! # }
 //! ```
 //!
+//! [`intercept`](ApiServer::intercept) shows requests to a function of the test, which can change, refuse or answer them.
 //! [`cut_watches`](ApiServer::cut_watches) and [`cut_all_watches`](ApiServer::cut_all_watches) break the connections of open watches.
 //!
 //! # Versions and watch history
@@ -234,6 +236,7 @@ mod http;
 mod list;
 mod load;
 mod log;
+mod manifests;
 mod objects;
 mod registry;
 mod select;
@@ -246,7 +249,11 @@ mod world;
 pub use crate::{
     builder::ApiServerBuilder,
     error::{ApiError, Cause},
-    faults::{CannedResponse, CutAfter, CutEnding, Fault, GzipMode, On, plan::FaultId},
+    faults::{
+        CannedResponse, CutAfter, CutEnding, Fault, GzipMode, On,
+        intercept::{InterceptedRequest, Interception},
+        plan::FaultId,
+    },
     http::{
         ResponseBody,
         listener::{ListenError, Listening},
@@ -255,6 +262,7 @@ pub use crate::{
     },
     load::{ChangeMix, Load, LoadGenerator},
     log::LoggedRequest,
+    manifests::ManifestError,
     registry::{
         kind::{Kind, Scope},
         subresource::Subresource,
