@@ -212,8 +212,14 @@
 //!
 //! # Features and metrics
 //!
-//! The feature `kube` (default) adds [`ApiServer::client`], [`ApiServerBuilder::crd`] and [`Kind::of`]. Without it the crate does not
-//! depend on `kube`; [`ApiServer::service`] is a `tower` service for other clients.
+//! The feature `kube` (default) adds [`ApiServer::client`], [`ApiServerBuilder::crd`] and [`Kind::of`], for kube 5. Without it the crate
+//! does not depend on `kube`. [`ApiServer::service`] is a `tower` service for other clients: with another version of kube, from kube 1
+//! on, `kube::Client::new(server.service(), "default")` is the client. CI checks kube 1, 4 and 5, in-process and through a socket.
+//!
+//! ```toml
+//! [dev-dependencies]
+//! informant-apiserver = { version = "0.1", default-features = false }
+//! ```
 //!
 //! The server counts requests in `informant_apiserver_requests_total`, by `verb` and `resource`, with the `metrics` facade; see
 //! [`describe_metrics`].
