@@ -31,6 +31,8 @@
 //! # Ok(()) }
 //! ```
 //!
+//! The [`guide`] tests a whole operator.
+//!
 //! [`put`](ApiServer::put), [`get`](ApiServer::get), [`list`](ApiServer::list) and [`delete`](ApiServer::delete) give the test direct
 //! access to the objects; [`load`](ApiServer::load) creates those of a YAML file, and [`dump`](ApiServer::dump) writes all of them for
 //! the message of an assertion. A client can do everything that it can do in a cluster, within the [limits](#limits) below.
@@ -238,6 +240,9 @@ pub mod columns;
 pub mod compatibility {}
 mod error;
 mod faults;
+#[cfg(feature = "kube")]
+#[doc = include_str!("../docs/guide.md")]
+pub mod guide {}
 mod http;
 mod list;
 mod load;
