@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::{
     bootstrap,
-    error::ApiError,
     registry::{Registry, definition, kind::Kind},
     server::ApiServer,
     shared::{Settings, Shared},
@@ -166,7 +165,7 @@ impl ApiServerBuilder {
 
     /// Adds a custom resource definition that [`build`](Self::build) creates. Fails if the server rejects it.
     #[cfg(feature = "kube")]
-    pub(crate) fn definition(mut self, definition: Value) -> Result<Self, ApiError> {
+    pub(crate) fn definition(mut self, definition: Value) -> Result<Self, crate::ApiError> {
         let server = Self { has_built_in_kinds: true, ..self.clone() }.build();
         server.create(definition::RESOURCE, definition.clone())?;
         self.definitions.push(definition);

@@ -31,8 +31,11 @@
 //! # Ok(()) }
 //! ```
 //!
+//! The [`guide`] tests a whole operator.
+//!
 //! [`put`](ApiServer::put), [`get`](ApiServer::get), [`list`](ApiServer::list) and [`delete`](ApiServer::delete) give the test direct
-//! access to the objects. A client can do everything that it can do in a cluster, within the [limits](#limits) below.
+//! access to the objects; [`load`](ApiServer::load) creates those of a YAML file, and [`dump`](ApiServer::dump) writes all of them for
+//! the message of an assertion. A client can do everything that it can do in a cluster, within the [limits](#limits) below.
 //!
 //! # Paused time
 //!
@@ -81,6 +84,7 @@
 //! # }
 //! ```
 //!
+//! [`intercept`](ApiServer::intercept) shows requests to a function of the test, which can change, refuse or answer them.
 //! [`cut_watches`](ApiServer::cut_watches) and [`cut_all_watches`](ApiServer::cut_all_watches) break the connections of open watches.
 //!
 //! # Versions and watch history
@@ -210,8 +214,14 @@
 //!
 //! # Features and metrics
 //!
-//! The feature `kube` (default) adds [`ApiServer::client`], [`ApiServerBuilder::crd`] and [`Kind::of`]. Without it the crate does not
-//! depend on `kube`; [`ApiServer::service`] is a `tower` service for other clients.
+//! The feature `kube` (default) adds [`ApiServer::client`], [`ApiServerBuilder::crd`] and [`Kind::of`], for kube 5. Without it the crate
+//! does not depend on `kube`. [`ApiServer::service`] is a `tower` service for other clients: with another version of kube, from kube 1
+//! on, `kube::Client::new(server.service(), "default")` is the client. CI checks kube 1, 4 and 5, in-process and through a socket.
+//!
+//! ```toml
+//! [dev-dependencies]
+//! informant-apiserver = { version = "0.1", default-features = false }
+//! ```
 //!
 //! The server counts requests in `informant_apiserver_requests_total`, by `verb` and `resource`, with the `metrics` facade; see
 //! [`describe_metrics`].
@@ -230,10 +240,14 @@ pub mod columns;
 pub mod compatibility {}
 mod error;
 mod faults;
+#[cfg(feature = "kube")]
+#[doc = include_str!("../docs/guide.md")]
+pub mod guide {}
 mod http;
 mod list;
 mod load;
 mod log;
+mod manifests;
 mod objects;
 mod registry;
 mod select;
@@ -246,7 +260,11 @@ mod world;
 pub use crate::{
     builder::ApiServerBuilder,
     error::{ApiError, Cause},
-    faults::{CannedResponse, CutAfter, CutEnding, Fault, GzipMode, On, plan::FaultId},
+    faults::{
+        CannedResponse, CutAfter, CutEnding, Fault, GzipMode, On,
+        intercept::{InterceptedRequest, Interception},
+        plan::FaultId,
+    },
     http::{
         ResponseBody,
         listener::{ListenError, Listening},
@@ -255,6 +273,7 @@ pub use crate::{
     },
     load::{ChangeMix, Load, LoadGenerator},
     log::LoggedRequest,
+    manifests::ManifestError,
     registry::{
         kind::{Kind, Scope},
         subresource::Subresource,

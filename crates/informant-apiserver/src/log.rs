@@ -9,7 +9,7 @@ use std::{collections::VecDeque, fmt, time::Duration};
 
 use http::{
     HeaderValue,
-    header::{ACCEPT, ACCEPT_ENCODING},
+    header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT},
     request::Parts,
 };
 
@@ -84,6 +84,8 @@ pub struct LoggedRequest {
     pub timeout_seconds: Option<i64>,
     /// True if the request has `allowWatchBookmarks=true`.
     pub bookmarks: bool,
+    /// The `User-Agent` header.
+    pub user_agent: String,
     /// The `Accept` header.
     pub accept: String,
     /// The `Accept-Encoding` header.
@@ -115,6 +117,7 @@ impl LoggedRequest {
             field_selector: params.field_selector,
             timeout_seconds: params.timeout_seconds,
             bookmarks: params.allow_bookmarks,
+            user_agent: header(USER_AGENT).unwrap_or_default().into(),
             accept: header(ACCEPT).unwrap_or_default().into(),
             accept_encoding: header(ACCEPT_ENCODING).unwrap_or_default().into(),
             faults: Vec::new(),

@@ -10,9 +10,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    Fault, FaultId, LoggedRequest, On,
+    Fault, FaultId, InterceptedRequest, Interception, LoggedRequest, On,
     builder::ApiServerBuilder,
     error::ApiError,
+    faults::plan::Effect,
     http::{
         listener,
         listener::{ListenError, Listening},
@@ -25,7 +26,7 @@ use crate::{
     },
     shared::Shared,
     storage::{Backup, Collection},
-    world::{Deleted, Run},
+    world::{Deleted, Run, World},
 };
 
 /// A Kubernetes API server in this process. Cheap to clone; all clones control the same server.
@@ -341,15 +342,63 @@ impl ApiServer {
         if let Some(kind) = &on.resource {
             self.expect_kind(kind);
         }
-        self.shared.desk.lock().plan.add(on, fault)
+        self.shared.desk.lock().plan.add(on, Effect::Fault(fault))
     }
 
-    /// Removes a fault. Requests that it already hit, such as open watches, stay affected.
+    /// Shows the requests that `on` selects to a function before they are carried out. The function can change the body of a request,
+    /// refuse it as an admission webhook does, or answer it.
+    ///
+    /// Several functions see a request in the order in which they were added, each with the body that the one before has left. A fault
+    /// that prevents the response comes before them. The function runs in the task of the request and under no lock, so it may call the
+    /// server.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use informant_apiserver::{ApiError, ApiServer, Interception, On};
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube::{Api, api::{DeleteParams, PostParams}};
+    /// use serde_json::json;
+    ///
+    /// let server = ApiServer::new();
+    /// server.intercept(On::create().of("configmaps"), |request| {
+    ///     request.body["metadata"]["labels"]["team"] = json!("web");
+    ///     Interception::Pass
+    /// });
+    /// server.intercept(On::delete().of("configmaps"), |request| {
+    ///     Interception::Refuse(ApiError::BadRequest(format!("{} is needed", request.name)))
+    /// });
+    ///
+    /// let maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+    /// let map = serde_json::from_value(json!({"metadata": {"name": "prices"}}))?;
+    /// let created = maps.create(&PostParams::default(), &map).await?;
+    /// assert_eq!(created.metadata.labels.unwrap()["team"], "web");
+    /// assert!(maps.delete("prices", &DeleteParams::default()).await.is_err());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// [`remove_fault`](Self::remove_fault) removes it, and [`fault_hits`](Self::fault_hits) counts the requests that it has seen.
+    ///
+    /// # Panics
+    ///
+    /// If [`check_kind`](Self::check_kind) fails for the name in [`On::of`].
+    #[track_caller]
+    pub fn intercept(
+        &self,
+        on: On,
+        function: impl Fn(&mut InterceptedRequest) -> Interception + Send + Sync + 'static,
+    ) -> FaultId {
+        if let Some(kind) = &on.resource {
+            self.expect_kind(kind);
+        }
+        self.shared.desk.lock().plan.add(on, Effect::Intercept(Arc::new(function)))
+    }
+
+    /// Removes a fault or an interceptor. Requests that it already hit, such as open watches, stay affected.
     pub fn remove_fault(&self, rule: FaultId) {
         self.shared.desk.lock().plan.remove(rule);
     }
 
-    /// Removes all faults.
+    /// Removes all faults and interceptors.
     pub fn clear_faults(&self) {
         self.shared.desk.lock().plan.clear();
     }
@@ -430,6 +479,27 @@ impl ApiServer {
                 let _ = changed.changed().await;
             }
         }
+    }
+
+    /// The kind that objects name with these fields.
+    pub(crate) fn served_as(&self, api_version: &str, kind: &str) -> Option<Served> {
+        let world = self.shared.world.read();
+        world
+            .registry
+            .served()
+            .find(|served| served.kind.kind == kind && served.kind.api_version() == api_version)
+            .cloned()
+    }
+
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&World) -> T) -> T {
+        read(&self.shared.world.read())
+    }
+
+    pub(crate) fn change<T>(
+        &self,
+        change: impl FnOnce(&mut World, &str) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        self.shared.change(change)
     }
 
     pub(crate) fn kind(&self, name: &str) -> Result<Kind, ApiError> {

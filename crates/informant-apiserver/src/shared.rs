@@ -14,9 +14,9 @@ use parking_lot::{Mutex, RwLock};
 use tokio::{sync::watch, time::Instant};
 
 use crate::{
-    Fault, LoggedRequest,
+    LoggedRequest,
     error::ApiError,
-    faults::plan::Plan,
+    faults::plan::{Hits, Plan},
     http::request::ApiRequest,
     log::Log,
     storage::CollectionId,
@@ -133,15 +133,15 @@ impl Shared {
         self.watches.send_modify(|count| *count += 1);
     }
 
-    /// Logs a request and returns the faults that hit it.
-    pub(crate) fn strike(&self, mut request: LoggedRequest) -> Vec<Fault> {
+    /// Logs a request and returns what hits it.
+    pub(crate) fn strike(&self, mut request: LoggedRequest) -> Hits {
         let mut desk = self.desk.lock();
-        let faults = desk.plan.strike(&request);
-        request.faults.clone_from(&faults);
+        let hits = desk.plan.strike(&request);
+        request.faults.clone_from(&hits.faults);
         desk.log.push(request);
         drop(desk);
         self.requests.send_modify(|count| *count += 1);
-        faults
+        hits
     }
 
     /// The time since the server was built.

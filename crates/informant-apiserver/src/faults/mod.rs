@@ -1,11 +1,12 @@
-//! Injected faults: failures that a test orders for selected requests.
+//! Injected faults and interceptors: what a test orders for selected requests.
 //!
-//! - **In:** rules from tests: [`On`] selects requests, [`Fault`] is what happens to them.
+//! - **In:** rules from tests: [`On`] selects requests, [`Fault`] is what happens to them, or a function sees them ([`intercept`]).
 //! - **Out:** for each request, the faults that hit it ([`plan`]), their effect on the request ([`orders`]) and on the bytes
 //!   of its response ([`wire`]).
 //! - **Knows nothing of:** objects, storage.
 
 pub(crate) mod body;
+pub(crate) mod intercept;
 pub(crate) mod orders;
 pub(crate) mod plan;
 pub(crate) mod wire;
@@ -255,7 +256,7 @@ impl Fault {
     }
 }
 
-/// Selects the requests that a fault hits: by verb, kind, namespace, name, position, number and probability.
+/// Selects the requests that a fault hits or an interceptor sees: by verb, kind, namespace, name, position, number and probability.
 ///
 /// A rule counts only requests that its fault can affect: [`Fault::ExpireToken`] counts lists with a continue token,
 /// [`Fault::WatchListRefused`] counts streaming lists.
@@ -304,6 +305,26 @@ impl On {
     /// Selects streaming lists: watches with `sendInitialEvents=true`.
     pub fn watch_list() -> Self {
         Self::verbs([Verb::WatchList])
+    }
+
+    /// Selects creates, including calls of subresources such as `eviction`.
+    pub fn create() -> Self {
+        Self::verbs([Verb::Create])
+    }
+
+    /// Selects updates, including those of subresources. Patches are not among them; see [`patch`](Self::patch).
+    pub fn update() -> Self {
+        Self::verbs([Verb::Update])
+    }
+
+    /// Selects patches, including those of subresources.
+    pub fn patch() -> Self {
+        Self::verbs([Verb::Patch])
+    }
+
+    /// Selects deletes of single objects and of collections.
+    pub fn delete() -> Self {
+        Self::verbs([Verb::Delete, Verb::DeleteCollection])
     }
 
     /// Selects writes: create, update, patch, delete and delete-collection.

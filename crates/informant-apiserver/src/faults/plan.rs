@@ -1,17 +1,17 @@
-//! The rules of injected faults: each request is matched against all of them, in the order in which they were injected.
+//! The rules of injected faults and interceptors: each request is matched against all of them, in the order in which they were added.
 //!
 //! - **In:** rules; each request, as it is logged.
-//! - **Out:** the faults that hit a request; how many requests each rule has hit.
-//! - **Knows nothing of:** what a fault does.
+//! - **Out:** the faults and interceptors that hit a request; how many requests each rule has hit.
+//! - **Knows nothing of:** what a fault or an interceptor does.
 
 use crate::{
-    faults::{Fault, On},
+    faults::{Fault, On, intercept::Interceptor},
     log::LoggedRequest,
     registry::kind::means,
     select::selected_name,
 };
 
-/// Identifies an injected fault, for [`ApiServer::remove_fault`](crate::ApiServer::remove_fault) and
+/// Identifies an injected fault or an interceptor, for [`ApiServer::remove_fault`](crate::ApiServer::remove_fault) and
 /// [`ApiServer::fault_hits`](crate::ApiServer::fault_hits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FaultId(u64);
@@ -26,13 +26,27 @@ pub(crate) struct Plan {
 struct Rule {
     id: FaultId,
     on: On,
-    fault: Fault,
+    effect: Effect,
     /// The number of matching requests.
     met: usize,
-    /// The number of requests that the fault hit.
+    /// The number of requests that the rule hit.
     struck: usize,
     /// Each rule has its own random generator, so that another rule does not change which requests this one hits.
     chance: fastrand::Rng,
+}
+
+/// What a rule does with the requests that it hits.
+#[derive(Clone)]
+pub(crate) enum Effect {
+    Fault(Fault),
+    Intercept(Interceptor),
+}
+
+/// The faults and interceptors that hit one request.
+#[derive(Default)]
+pub(crate) struct Hits {
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) interceptors: Vec<Interceptor>,
 }
 
 impl Plan {
@@ -40,11 +54,11 @@ impl Plan {
         Self { rules: Vec::new(), seed, made: 0 }
     }
 
-    pub(crate) fn add(&mut self, on: On, fault: Fault) -> FaultId {
+    pub(crate) fn add(&mut self, on: On, effect: Effect) -> FaultId {
         let id = FaultId(self.made);
         self.made += 1;
         let chance = fastrand::Rng::with_seed(self.seed ^ id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        self.rules.push(Rule { id, on, fault, met: 0, struck: 0, chance });
+        self.rules.push(Rule { id, on, effect, met: 0, struck: 0, chance });
         id
     }
 
@@ -61,15 +75,26 @@ impl Plan {
         self.rules.iter().find(|rule| rule.id == id).map(|rule| rule.struck)
     }
 
-    /// Counts a request in every rule that matches it, and returns the faults that hit it.
-    pub(crate) fn strike(&mut self, request: &LoggedRequest) -> Vec<Fault> {
-        self.rules.iter_mut().filter_map(|rule| rule.strike(request).then(|| rule.fault.clone())).collect()
+    /// Counts a request in every rule that matches it, and returns what hits it.
+    pub(crate) fn strike(&mut self, request: &LoggedRequest) -> Hits {
+        let mut hits = Hits::default();
+        for rule in self.rules.iter_mut().filter_map(|rule| rule.strike(request).then_some(&rule.effect)) {
+            match rule {
+                Effect::Fault(fault) => hits.faults.push(fault.clone()),
+                Effect::Intercept(interceptor) => hits.interceptors.push(interceptor.clone()),
+            }
+        }
+        hits
     }
 }
 
 impl Rule {
     fn strike(&mut self, request: &LoggedRequest) -> bool {
-        let fits = self.fault.concerns(request.verb, request.token.is_some()) && self.on.selects(request);
+        let is_concerned = match &self.effect {
+            Effect::Fault(fault) => fault.concerns(request.verb, request.token.is_some()),
+            Effect::Intercept(_) => true,
+        };
+        let fits = is_concerned && self.on.selects(request);
         if !fits || self.on.times.is_some_and(|times| self.struck >= times) {
             return false;
         }
@@ -109,8 +134,8 @@ mod tests {
 
     fn strikes(on: On, requests: &[&str]) -> String {
         let mut plan = Plan::new(7);
-        plan.add(on, Fault::Refuse);
-        requests.iter().map(|uri| if plan.strike(&get(uri)).is_empty() { '.' } else { 'x' }).collect()
+        plan.add(on, Effect::Fault(Fault::Refuse));
+        requests.iter().map(|uri| if plan.strike(&get(uri)).faults.is_empty() { '.' } else { 'x' }).collect()
     }
 
     #[test]
@@ -172,9 +197,9 @@ mod tests {
     fn one_more_rule_changes_nothing_for_the_others() {
         let run = |more: bool| {
             let mut plan = Plan::new(7);
-            let rule = plan.add(On::any().with_probability(0.5), Fault::Refuse);
+            let rule = plan.add(On::any().with_probability(0.5), Effect::Fault(Fault::Refuse));
             if more {
-                plan.add(On::any().with_probability(0.5), Fault::Hang);
+                plan.add(On::any().with_probability(0.5), Effect::Fault(Fault::Hang));
             }
             let mut struck = Vec::new();
             for _ in 0..40 {
@@ -190,10 +215,10 @@ mod tests {
     #[test]
     fn a_request_that_a_fault_cannot_concern_does_not_count() {
         let mut plan = Plan::new(7);
-        let rule = plan.add(On::list().once(), Fault::ExpireToken);
+        let rule = plan.add(On::list().once(), Effect::Fault(Fault::ExpireToken));
 
-        assert_eq!(plan.strike(&get(LIST)), []);
+        assert_eq!(plan.strike(&get(LIST)).faults, []);
         assert_eq!(plan.struck(rule), Some(0));
-        assert_eq!(plan.strike(&get("/api/v1/pods?continue=x")), [Fault::ExpireToken]);
+        assert_eq!(plan.strike(&get("/api/v1/pods?continue=x")).faults, [Fault::ExpireToken]);
     }
 }

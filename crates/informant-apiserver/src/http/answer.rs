@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::{
     error::ApiError,
-    faults::{CannedResponse, wire::Shape},
+    faults::{CannedResponse, orders::Instead, wire::Shape},
     list::Page,
     objects::encoded::{Encoded, Form, METADATA_HEAD},
     registry::kind::{Kind, Origin},
@@ -141,6 +141,15 @@ impl From<ApiError> for Answer {
             answer.headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         answer
+    }
+}
+
+impl From<Instead> for Answer {
+    fn from(instead: Instead) -> Self {
+        match instead {
+            Instead::Error(error) => error.into(),
+            Instead::Canned(canned) => canned.into(),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use std::{
     convert::Infallible,
     future::Future,
     io,
+    ops::ControlFlow,
     pin::Pin,
     sync::{Arc, Weak},
     task::{Context, Poll},
@@ -27,7 +28,10 @@ use crate::{
     faults::{
         Fault, GzipMode,
         body::FaultyBody,
-        orders::{Instead, Orders},
+        intercept,
+        intercept::Interceptor,
+        orders::Orders,
+        plan::Hits,
         wire::{Shape, Wire},
     },
     http::{ResponseBody, answer::Answer, handle::Call, request::ApiRequest},
@@ -113,7 +117,8 @@ impl ApiService {
         counter!("informant_apiserver_requests_total", "verb" => logged.verb.name(), "resource" => resource)
             .increment(1);
         let accepts = |fault: &Fault| *fault != Fault::Gzip(GzipMode::IfAccepted) || accept_encoding.contains("gzip");
-        let faults = self.shared.strike(logged).into_iter().filter(accepts).collect::<Vec<_>>();
+        let Hits { faults, interceptors } = self.shared.strike(logged);
+        let faults = faults.into_iter().filter(accepts).collect::<Vec<_>>();
 
         // First the faults that prevent a response.
         let mut orders = Orders::new(&faults);
@@ -127,11 +132,11 @@ impl ApiService {
             return Err(io::Error::from(end));
         }
         let mut answer = match (orders.instead.take(), read) {
-            (Some(Instead::Error(error)), _) => error.into(),
-            (Some(Instead::Canned(canned)), _) => canned.into(),
+            (Some(instead), _) => instead.into(),
             (None, Err(error)) => error.into(),
             (None, Ok(read)) => {
-                self.carry_out(&read, &parts.headers, accept, body, &orders).await.unwrap_or_else(Answer::from)
+                let done = self.carry_out(&read, &parts.headers, accept, body, &orders, &interceptors).await;
+                done.unwrap_or_else(Answer::from)
             }
         };
 
@@ -161,11 +166,16 @@ impl ApiService {
         accept: &str,
         body: B,
         orders: &Orders,
+        interceptors: &[Interceptor],
     ) -> Result<Answer, ApiError>
     where
         B: http_body::Body<Data: Buf, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
         let body = read_body(body).await?;
+        let body = match intercept::run(interceptors, request, text(headers, &header::USER_AGENT), body) {
+            ControlFlow::Continue(body) => body,
+            ControlFlow::Break(instead) => return Ok(instead.into()),
+        };
         let connection = self.connection.as_ref();
         let content_type = text(headers, &header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
         let authorization = text(headers, &header::AUTHORIZATION);

@@ -7,8 +7,10 @@ mod conformance;
 mod faults;
 mod garbage;
 mod history;
+mod intercept;
 mod kinds;
 mod load;
+mod manifests;
 mod operators;
 #[path = "../../../informant/tests/it/random.rs"]
 mod random;
