@@ -203,6 +203,7 @@ mod load;
 mod log;
 mod objects;
 mod registry;
+mod schema;
 mod select;
 mod server;
 mod shared;

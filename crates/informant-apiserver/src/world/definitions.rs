@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::{
     error::ApiError,
     objects::{
-        Key,
+        Key, custom,
         encoded::Encoded,
         rules,
         rules::{Part, Preconditions},
@@ -23,15 +23,34 @@ use crate::{
 };
 
 impl World {
-    /// Serves the kind of a definition. Does not replace built-in kinds.
-    pub(super) fn define(&mut self, kind: Kind) {
-        match self.registry.exactly(&kind.group, &kind.plural) {
-            Some(before) if before.kind.origin == Origin::BuiltIn || *before.kind == kind => {}
-            Some(before) if before.kind.scope == kind.scope => {
-                before.collection = self.storage.move_collection(before.collection, kind.clone());
-                before.kind = Arc::new(kind);
+    /// Serves the kinds of a definition, the stored version first. Does not replace built-in kinds.
+    ///
+    /// If the definition changed, each version gets a new collection, and watches of the old ones end.
+    pub(super) fn define(&mut self, kinds: Vec<Kind>) {
+        let Some(stored) = kinds.first().cloned() else { return };
+        let before: Vec<_> = self.registry.versions(&stored.group, &stored.plural).cloned().collect();
+        let same = before.len() == kinds.len() && before.iter().zip(&kinds).all(|(before, kind)| *before.kind == *kind);
+        match before.first() {
+            Some(before) if before.kind.origin == Origin::BuiltIn || same => {}
+            Some(first) if first.kind.scope == stored.scope => {
+                let mut source = first.collection;
+                let mut versions = Vec::new();
+                for kind in kinds {
+                    // The other versions are made from the one that is stored.
+                    let convert = if versions.is_empty() { custom::normalized } else { custom::pruned };
+                    let collection = self.storage.copy_collection(source, kind.clone(), convert);
+                    if versions.is_empty() {
+                        source = collection;
+                    }
+                    versions.push((kind, collection));
+                }
+                self.registry.replace(&stored.group, &stored.plural, versions);
+                before.iter().for_each(|served| self.storage.close_collection(served.collection));
             }
-            Some(_) | None => self.add_kind(kind),
+            Some(_) | None => {
+                self.end_kind(&stored.group, &stored.plural);
+                kinds.into_iter().for_each(|kind| self.add_version(kind));
+            }
         }
     }
 
@@ -51,8 +70,8 @@ impl World {
             for name in names.iter().filter(|name| then.iter().all(|definition| definition.text("name") != **name)) {
                 self.undefine(name);
             }
-            for kind in then.iter().filter_map(|object| definition::read(&definitions.kind, object).ok()) {
-                self.define(kind);
+            for kinds in then.iter().filter_map(|object| definition::read(&definitions.kind, object).ok()) {
+                self.define(kinds);
             }
         }
         self.storage.restore(backup);
@@ -104,9 +123,9 @@ impl World {
     }
 
     /// The kind of the definition with this name.
-    fn defined(&mut self, name: &str) -> Option<Served> {
+    fn defined(&self, name: &str) -> Option<Served> {
         let (plural, group) = name.split_once('.')?;
-        self.registry.exactly(group, plural).filter(|served| served.kind.origin == Origin::Custom).cloned()
+        self.registry.versions(group, plural).next().filter(|served| served.kind.origin == Origin::Custom).cloned()
     }
 
     fn is_empty(&self, served: &Served) -> bool {

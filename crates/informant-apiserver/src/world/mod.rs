@@ -17,7 +17,7 @@ use crate::{
     error::ApiError,
     list::{ListQuery, Page},
     objects::{
-        Key, Object,
+        Key, Object, custom,
         encoded::{Change, Encoded},
         rules,
         rules::{Birth, Deletion, Part, Preconditions, Trust, Updated},
@@ -50,7 +50,7 @@ pub(crate) enum Stored {
 }
 
 impl Stored {
-    fn into_object(self) -> Arc<Encoded> {
+    pub(crate) fn into_object(self) -> Arc<Encoded> {
         match self {
             Self::Created(object) | Self::Updated(object) => object,
         }
@@ -114,7 +114,7 @@ impl World {
         rules::check_request_namespace(&served.kind, namespace, &object)?;
         self.check_namespace(served, namespace, object.text("name"))?;
         if definition::defines(&served.kind) {
-            definition::read(&served.kind, &object)?;
+            definition::check_new(&served.kind, &object)?;
         }
         self.create_as(served, namespace, object, now, run, Trust::Client)
     }
@@ -186,6 +186,7 @@ impl World {
                 served.kind.kind
             )));
         }
+        let mut object = custom::normalized(&served.kind, object);
         let key = Key::new(&namespace, object.text("name"));
         let Ok(old) = self.get(served, &key).cloned() else {
             object.metadata.remove("resourceVersion");
@@ -277,29 +278,55 @@ impl World {
     ) -> Result<Arc<Encoded>, ApiError> {
         let is_definition = definition::defines(&served.kind);
         let defined = is_definition.then(|| definition::read(&served.kind, &object).ok()).flatten();
-        if let Some(kind) = &defined {
+        if let Some(kind) = defined.as_ref().and_then(|kinds| kinds.first()) {
             definition::establish(&mut object, kind);
         }
         if run == Run::Dry {
             return Ok(Arc::new(Encoded::new(&served.kind, change, &object)));
         }
-        let definition_name = is_definition.then(|| key.name().to_owned());
         let namespace = key.namespace().to_owned();
-        let view = self.view_of(&served.kind, &object).map(|(collection, object)| (collection, key.clone(), object));
-        let written = self.storage.write(served.collection, key, change, object).ok_or(ApiError::UnknownPath)?;
-        if let Some((collection, key, object)) = view {
-            self.storage.write_view(collection, key, change, object);
+        let (stored, object) = self.stored_as(served, object);
+        let views = self.views_of(served, &stored, &object);
+        let mut written =
+            self.storage.write(stored.collection, key.clone(), change, object).ok_or(ApiError::UnknownPath)?;
+        for (collection, object) in views {
+            let view = self.storage.write_view(collection, key.clone(), change, object);
+            if let Some(view) = view.filter(|_| collection == served.collection) {
+                written = view;
+            }
         }
         if change == Change::Deleted && !namespace.is_empty() {
             self.finish_namespace_deletion(&namespace);
         }
-        match (change, definition_name, defined) {
-            (Change::Deleted, Some(name), _) => self.undefine(&name),
+        match (change, is_definition.then_some(key), defined) {
+            (Change::Deleted, Some(key), _) => self.undefine(key.name()),
             (Change::Deleted, None, _) => self.release_definition(served)?,
-            (Change::Added | Change::Modified, _, Some(kind)) => self.define(kind),
+            (Change::Added | Change::Modified, _, Some(kinds)) => self.define(kinds),
             (Change::Added | Change::Modified, _, None) => {}
         }
         Ok(written)
+    }
+
+    /// The version of a kind in which objects are stored, and an object in that version.
+    fn stored_as(&self, served: &Served, object: Object) -> (Served, Object) {
+        let kind = &served.kind;
+        let stored = (kind.origin == Origin::Custom).then(|| self.registry.versions(&kind.group, &kind.plural).next());
+        match stored.flatten() {
+            Some(stored) if stored.collection != served.collection => {
+                (stored.clone(), custom::normalized(&stored.kind, object))
+            }
+            Some(_) | None => (served.clone(), object),
+        }
+    }
+
+    /// A stored object in the other versions of its kind or as another kind, with their collections.
+    fn views_of(&self, served: &Served, stored: &Served, object: &Object) -> Vec<(CollectionId, Object)> {
+        if served.kind.origin == Origin::BuiltIn {
+            return self.view_of(&served.kind, object).into_iter().collect();
+        }
+        let versions = self.registry.versions(&served.kind.group, &served.kind.plural);
+        let others = versions.filter(|version| version.collection != stored.collection);
+        others.map(|version| (version.collection, custom::pruned(&version.kind, object.clone()))).collect()
     }
 
     /// The object as the other kind shows it, and the collection of that kind.

@@ -16,6 +16,7 @@ mod objects;
 mod patches;
 mod rules;
 mod scales;
+mod schemas;
 mod strategic;
 mod subresources;
 mod tables;
