@@ -10,16 +10,16 @@ use crate::{
     error::ApiError,
     objects::{
         Key, custom,
-        encoded::Encoded,
+        encoded::{Change, Encoded},
         rules,
-        rules::{Part, Preconditions},
+        rules::{Deletion, Part, Preconditions},
     },
     registry::{
         Served, definition,
         kind::{Kind, Origin},
     },
     storage::{Backup, Collection},
-    world::{Run, World},
+    world::{Deleted, Run, World},
 };
 
 impl World {
@@ -77,24 +77,55 @@ impl World {
         self.storage.restore(backup);
     }
 
-    /// Deletes the objects of a definition. Returns true if some of them have finalizers and stay.
-    pub(super) fn delete_defined(&mut self, name: &str, now: &str) -> Result<bool, ApiError> {
-        let Some(served) = self.defined(name) else { return Ok(false) };
+    /// Deletes a definition: marks it, deletes its objects, and removes it when none of them is left.
+    pub(super) fn delete_definition(
+        &mut self,
+        definitions: &Served,
+        key: Key,
+        preconditions: &Preconditions,
+        now: &str,
+        run: Run,
+    ) -> Result<Deleted, ApiError> {
+        let old = self.get(definitions, &key)?.clone();
+        let mut waiting = old.decode();
+        definition::wait(&mut waiting);
+        let marked = match rules::delete(&definitions.kind, &key, &waiting, preconditions, now)? {
+            Deletion::Same => return Ok(Deleted::Waits(old)),
+            Deletion::Marked(object) | Deletion::Gone(object) => object,
+        };
+        let name = key.name().to_owned();
+        let marked = self.write(definitions, key, Change::Modified, marked, run)?;
+        if run == Run::Real {
+            match self.defined(&name) {
+                Some(served) => {
+                    self.delete_all(&served, now)?;
+                    self.release_definition(&served)?;
+                }
+                None => self.release(&name)?,
+            }
+        }
+        Ok(Deleted::Waits(marked))
+    }
+
+    fn delete_all(&mut self, served: &Served, now: &str) -> Result<(), ApiError> {
         let objects = self.storage.collection(served.collection).map(Collection::objects);
         let keys: Vec<_> = objects.into_iter().flatten().map(|(key, _)| key.clone()).collect();
-        for key in keys {
-            self.delete(&served, key, &Preconditions::default(), now, Run::Real)?;
-        }
-        Ok(!self.is_empty(&served))
+        keys.into_iter()
+            .try_for_each(|key| self.delete(served, key, &Preconditions::default(), now, Run::Real).map(drop))
     }
 
     /// After the delete of an object: removes the finalizer of its definition if that is being deleted and has no objects left.
     pub(super) fn release_definition(&mut self, served: &Served) -> Result<(), ApiError> {
-        if !self.is_empty(served) {
-            return Ok(());
+        match served.kind.origin == Origin::Custom && self.is_empty(served) {
+            true => self.release(&served.kind.resource()),
+            false => Ok(()),
         }
-        let Some((definitions, old)) = self.definition_that_goes(&served.kind) else { return Ok(()) };
-        let (before, key) = (old.decode(), Key::new("", &served.kind.resource()));
+    }
+
+    /// Removes the finalizer of a definition that is being deleted.
+    fn release(&mut self, name: &str) -> Result<(), ApiError> {
+        let Some((definitions, old)) = self.definition_that_goes(name) else { return Ok(()) };
+        let (before, key) = (old.decode(), Key::new("", name));
         let released = definition::released(&before);
         let updated = rules::update(&definitions.kind, &key, &before, released, Part::Main)?;
         self.carry_out(&definitions, key, old, updated, Run::Real).map(drop)
@@ -102,22 +133,20 @@ impl World {
 
     /// Rejects new objects while their definition is being deleted.
     pub(super) fn check_open(&self, served: &Served, name: &str) -> Result<(), ApiError> {
-        match self.definition_that_goes(&served.kind) {
-            Some(_) => {
+        let is_custom = served.kind.origin == Origin::Custom;
+        match is_custom && self.definition_that_goes(&served.kind.resource()).is_some() {
+            true => {
                 let why = "create not allowed while custom resource definition is terminating";
                 Err(ApiError::forbidden(&served.kind, name, why))
             }
-            None => Ok(()),
+            false => Ok(()),
         }
     }
 
-    /// The definition of a kind if it is being deleted and still has objects, with the kind of definitions.
-    fn definition_that_goes(&self, kind: &Kind) -> Option<(Served, Arc<Encoded>)> {
-        if kind.origin == Origin::BuiltIn {
-            return None;
-        }
+    /// The definition with this name if it is being deleted and still has objects, with the kind of definitions.
+    fn definition_that_goes(&self, name: &str) -> Option<(Served, Arc<Encoded>)> {
         let definitions = self.registry.find(definition::RESOURCE)?;
-        let found = self.get(definitions, &Key::new("", &kind.resource())).ok()?;
+        let found = self.get(definitions, &Key::new("", name)).ok()?;
         let definition = found.decode();
         (definition.is_being_deleted() && definition::waits(&definition)).then(|| (definitions.clone(), found.clone()))
     }

@@ -223,17 +223,14 @@ impl World {
         now: &str,
         run: Run,
     ) -> Result<Deleted, ApiError> {
+        if definition::defines(&served.kind) {
+            return self.delete_definition(served, key, preconditions, now, run);
+        }
         let old = self.get(served, &key)?.clone();
         if served.kind.is_namespace() {
             namespaces::check_deletable(&served.kind, key.name())?;
         }
-        let mut last = old.decode();
-        let mut deletion = rules::delete(&served.kind, &key, &last, preconditions, now)?;
-        let is_definition = definition::defines(&served.kind) && run == Run::Real;
-        if is_definition && self.delete_defined(key.name(), now)? {
-            definition::wait(&mut last);
-            deletion = rules::delete(&served.kind, &key, &last, preconditions, now)?;
-        }
+        let deletion = rules::delete(&served.kind, &key, &old.decode(), preconditions, now)?;
         let name = key.name().to_owned();
         let deleted = match deletion {
             Deletion::Same => Deleted::Waits(old),
