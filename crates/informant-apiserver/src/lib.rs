@@ -250,6 +250,7 @@ mod log;
 mod manifests;
 mod objects;
 mod registry;
+mod schema;
 mod select;
 mod server;
 mod shared;

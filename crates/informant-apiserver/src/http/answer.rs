@@ -46,6 +46,9 @@ pub(crate) enum AnswerBody {
     Watch(BoxStream<'static, io::Result<Bytes>>),
 }
 
+/// The length of all warnings of a response.
+const LONGEST_WARNINGS: usize = 4096;
+
 /// The approximate size of the chunks of a list.
 const PIECE: usize = 64 * 1024;
 
@@ -89,11 +92,21 @@ impl Answer {
         Self::new(200, AnswerBody::Watch(lines.boxed()))
     }
 
-    /// Adds warnings for people, which clients such as `kubectl` print.
-    pub(crate) fn with_warnings(mut self, warnings: impl IntoIterator<Item = &'static str>) -> Self {
-        for warning in warnings {
-            // Does not fail: warnings are printable text.
-            if let Ok(value) = HeaderValue::from_str(&format!("299 - {warning:?}")) {
+    /// Adds a `Warning` header for each message, within the limits of kube-apiserver: 4,096 letters, and 256 for each message if all
+    /// messages together are longer.
+    pub(crate) fn with_warnings(mut self, messages: &[impl AsRef<str>]) -> Self {
+        let total: usize = messages.iter().map(|message| message.as_ref().len()).sum();
+        let most = if total > LONGEST_WARNINGS { 256 } else { usize::MAX };
+        let mut written = 0;
+        for message in messages {
+            if written >= LONGEST_WARNINGS {
+                break;
+            }
+            let message: String = message.as_ref().chars().take(most).collect();
+            written += message.len();
+            let quoted = message.replace('\\', r"\\").replace('"', "\\\"");
+            // A message with characters that headers cannot have is left out, as kube-apiserver does.
+            if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
                 self.headers.append(header::WARNING, value);
             }
         }

@@ -28,6 +28,7 @@ use crate::{
         encoded::{Encoded, Form},
         patch::Patch,
         rules::{DeleteTerms, Part},
+        unknown::{FieldValidation, UnknownFields},
         validate::is_dns_label,
     },
     registry::{
@@ -255,27 +256,30 @@ impl Call<'_> {
 
     fn create(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::One)?;
-        let object = Object::read(&served.kind, self.json()?)?;
+        let mut unknown = UnknownFields::new(self.field_validation("CreateOptions")?);
+        let object = Object::read_noting(&served.kind, self.json()?, &mut unknown)?;
         if !place.namespace.is_empty() && !is_dns_label(&place.namespace) {
             return Err(ApiError::not_found(&Kind::new("", "v1", "Namespace", "namespaces"), &place.namespace));
         }
         let run = self.run_write("CreateOptions")?;
         let created = self.shared.change(|world, now| world.create(served, &place.namespace, object, now, run))?;
-        Ok(Answer::object(201, &created, form))
+        Ok(Answer::object(201, &created, form).with_warnings(&unknown.warnings))
     }
 
     fn update(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::One)?;
-        let object = Object::read(&served.kind, self.json()?)?;
+        let mut unknown = UnknownFields::new(self.field_validation("UpdateOptions")?);
+        let object = Object::read_noting(&served.kind, self.json()?, &mut unknown)?;
         let key = Key::new(&place.namespace, &place.name);
         check_name(&object, &key)?;
         let part = written_part(place);
         let run = self.run_write("UpdateOptions")?;
         let stored = self.shared.change(|world, now| world.update(served, key, object, part, now, run))?;
-        Ok(match stored {
+        let answer = match stored {
             Stored::Created(object) => Answer::object(201, &object, form),
             Stored::Updated(object) => Answer::object(200, &object, form),
-        })
+        };
+        Ok(answer.with_warnings(&unknown.warnings))
     }
 
     fn patch(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
@@ -284,8 +288,12 @@ impl Call<'_> {
         let key = Key::new(&place.namespace, &place.name);
         let part = written_part(place);
         let run = self.run_write("PatchOptions")?;
-        let patched = self.shared.change(|world, now| world.patch(served, key, &patch, part, now, run))?;
-        Ok(Answer::object(200, &patched, form))
+        let mut unknown = UnknownFields::new(self.field_validation("PatchOptions")?);
+        let patched = self.shared.change(|world, now| {
+            let patched = world.patched(served, &key, &patch, &mut unknown)?;
+            world.update(served, key, patched, part, now, run).map(Stored::into_object)
+        })?;
+        Ok(Answer::object(200, &patched, form).with_warnings(&unknown.warnings))
     }
 
     fn delete(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
@@ -300,7 +308,7 @@ impl Call<'_> {
             Ok(Deleted::Gone(object)) => Answer::json(200, &success(&served.kind, &object.decode())),
             Err(error) => error.into(),
         };
-        Ok(answer.with_warnings(delete_warning(&served.kind, &terms)))
+        Ok(answer.with_warnings(delete_warning(&served.kind, &terms).as_slice()))
     }
 
     fn delete_collection(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
@@ -315,7 +323,7 @@ impl Call<'_> {
             lag: 0,
         };
         let page = self.shared.change(|world, now| world.delete_collection(served, &query, &terms, now, run))?;
-        Ok(Answer::list(&served.kind, page, form).with_warnings(delete_warning(&served.kind, &terms)))
+        Ok(Answer::list(&served.kind, page, form).with_warnings(delete_warning(&served.kind, &terms).as_slice()))
     }
 
     fn selector(&self, place: &Place, served: &Served) -> Result<Selector, ApiError> {
@@ -335,15 +343,24 @@ impl Call<'_> {
         }
     }
 
-    /// Like [`run`](Self::run), and checks the parameter `fieldValidation`, which has no effect because there are no schemas.
+    /// Like [`run`](Self::run), and checks the parameter `fieldValidation`.
     pub(super) fn run_write(&self, options: &str) -> Result<Run, ApiError> {
-        let wanted = &self.request.params.field_validation;
-        if !["", "Ignore", "Strict", "Warn"].contains(&wanted.as_str()) {
-            let supported = r#""", "Ignore", "Strict", "Warn""#;
-            let cause = Cause::unsupported("fieldValidation", &format!("{wanted:?}"), supported);
-            return Err(ApiError::invalid_meta(options, cause));
-        }
+        self.field_validation(options)?;
         self.run(options)
+    }
+
+    /// What the client wants to know about unknown fields.
+    fn field_validation(&self, options: &str) -> Result<FieldValidation, ApiError> {
+        match self.request.params.field_validation.as_str() {
+            "" | "Warn" => Ok(FieldValidation::Warn),
+            "Ignore" => Ok(FieldValidation::Ignore),
+            "Strict" => Ok(FieldValidation::Strict),
+            other => {
+                let supported = r#""", "Ignore", "Strict", "Warn""#;
+                let cause = Cause::unsupported("fieldValidation", &format!("{other:?}"), supported);
+                Err(ApiError::invalid_meta(options, cause))
+            }
+        }
     }
 }
 

@@ -59,7 +59,7 @@ impl Call<'_> {
             | Verb::Discover
             | Verb::Other => self.find(place, served)?,
         };
-        Ok(answer_scale(&object, form))
+        answer_scale(&served.kind, &object, form)
     }
 
     pub(super) fn evict(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
@@ -111,9 +111,9 @@ impl Call<'_> {
     }
 }
 
-fn answer_scale(object: &Encoded, form: Form) -> Answer {
-    let scale = scale::of(&object.decode());
-    Answer::json(
+fn answer_scale(kind: &Kind, object: &Encoded, form: Form) -> Result<Answer, ApiError> {
+    let scale = scale::of(kind, &object.decode())?;
+    Ok(Answer::json(
         200,
         &match form {
             Form::Full => Value::Object(scale),
@@ -121,7 +121,7 @@ fn answer_scale(object: &Encoded, form: Form) -> Answer {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": scale["metadata"]})
             }
         },
-    )
+    ))
 }
 
 /// The body of the response to a successful action.

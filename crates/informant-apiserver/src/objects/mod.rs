@@ -4,6 +4,7 @@
 //! - **Out:** the state to store, or the error that kube-apiserver sends.
 //! - **Knows nothing of:** versions of the whole server, other objects, HTTP.
 
+pub(crate) mod custom;
 pub(crate) mod defaults;
 pub(crate) mod encoded;
 mod fields;
@@ -12,6 +13,7 @@ pub(crate) mod patch;
 pub(crate) mod propagation;
 pub(crate) mod rules;
 pub(crate) mod scale;
+pub(crate) mod unknown;
 pub(crate) mod validate;
 pub(crate) mod views;
 
@@ -22,6 +24,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     error::ApiError,
+    objects::unknown::UnknownFields,
     registry::kind::{Kind, Origin},
 };
 
@@ -38,6 +41,11 @@ pub(crate) struct Object {
 impl Object {
     /// Reads and checks the body of a request.
     pub(crate) fn read(kind: &Kind, body: &[u8]) -> Result<Self, ApiError> {
+        Self::read_noting(kind, body, &mut UnknownFields::default())
+    }
+
+    /// Reads and checks the body of a request, and notes its unknown fields.
+    pub(crate) fn read_noting(kind: &Kind, body: &[u8], unknown: &mut UnknownFields) -> Result<Self, ApiError> {
         let mut value: Value = serde_json::from_slice(body)
             .map_err(|error| ApiError::BadRequest(format!("the object provided is not valid JSON: {error}")))?;
         if kind.origin == Origin::Custom {
@@ -49,6 +57,7 @@ impl Object {
         }
         fields::check(kind, &value).map_err(ApiError::BadRequest)?;
         fields::fill_in_nulls(kind, &mut value);
+        custom::read(kind, &mut value, unknown)?;
         let mut object = Self::check(kind, value)?;
         validate::types(&object.metadata)?;
         validate::normalize(&mut object.metadata);

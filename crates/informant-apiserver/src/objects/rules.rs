@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{
     error::{ApiError, Cause},
-    objects::{Key, Object, defaults, propagation, propagation::Propagation, validate},
+    objects::{Key, Object, custom, defaults, propagation, propagation::Propagation, validate},
     registry::{
         kind::{Kind, Origin, Scope},
         subresource::Subresource,
@@ -158,6 +158,10 @@ pub(crate) fn create(
         object.rest.remove("status");
     }
     defaults::fill_in_new(kind, &mut object);
+    if trust == Trust::Client {
+        custom::check_new(kind, &object)?;
+    }
+    custom::fill_in_status(kind, &mut object);
     Ok((Key::new(namespace, &name), object))
 }
 
@@ -206,6 +210,7 @@ pub(crate) fn update(kind: &Kind, key: &Key, old: &Object, mut new: Object, part
             next
         }
     };
+    custom::check_changed(kind, old, &next, part)?;
     settle(kind, old, next)
 }
 

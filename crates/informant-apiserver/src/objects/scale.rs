@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     error::{ApiError, Cause},
-    objects::Object,
+    objects::{Object, rules::Part},
     registry::kind::{Kind, Origin},
 };
 
@@ -17,8 +17,89 @@ pub(crate) fn kind() -> Kind {
     Kind { origin: Origin::BuiltIn, ..Kind::new("autoscaling", "v1", "Scale", "scales") }
 }
 
-/// The scale of an object.
-pub(crate) fn of(object: &Object) -> Map<String, Value> {
+/// The paths of the replicas in the objects of a custom kind, such as `.spec.replicas`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScalePaths {
+    pub(crate) spec: String,
+    pub(crate) status: String,
+    /// The path of the selector, as text.
+    pub(crate) selector: Option<String>,
+}
+
+/// The names of the fields on a path: the first is that of a field outside of the metadata.
+fn steps(path: &str) -> Vec<&str> {
+    path.trim_start_matches('.').split('.').collect()
+}
+
+fn value_at(object: &Object, path: &str) -> Option<Value> {
+    let steps = steps(path);
+    let (first, rest) = steps.split_first()?;
+    rest.iter().try_fold(object.field(first), |mut value, step| value.get_mut(step).map(Value::take))
+}
+
+/// The scale of an object; an error if a custom kind has its replicas at a path where the object has nothing.
+pub(crate) fn of(kind: &Kind, object: &Object) -> Result<Map<String, Value>, ApiError> {
+    let mut scale = of_usual_paths(object);
+    if let Some(paths) = &kind.scale {
+        let Some(wanted) = value_at(object, &paths.spec) else {
+            let why = format!("Internal error occurred: the spec replicas field {:?} does not exist", paths.spec);
+            return Err(ApiError::Internal(why));
+        };
+        scale.insert("spec".into(), if wanted == 0 { json!({}) } else { json!({ "replicas": wanted }) });
+        let mut status = json!({"replicas": value_at(object, &paths.status).unwrap_or(json!(0))});
+        let selector = paths.selector.as_ref().and_then(|path| value_at(object, path));
+        if let Some(selector) = selector.filter(|selector| *selector != "") {
+            status["selector"] = selector;
+        }
+        scale.insert("status".into(), status);
+    }
+    Ok(scale)
+}
+
+/// Checks the replicas and the selector of a custom kind.
+pub(crate) fn check(kind: &Kind, object: &Object, part: Part, causes: &mut Vec<Cause>) {
+    let Some(paths) = &kind.scale else { return };
+    let replicas = [(&paths.spec, part == Part::Main), (&paths.status, true)];
+    for (path, _) in replicas.into_iter().filter(|(_, is_written)| *is_written) {
+        let Some(value) = value_at(object, path) else { continue };
+        let why = match value.as_i64() {
+            None => {
+                let found = go_type(&value);
+                causes.push(Cause::invalid(path.clone(), "0", &accessor_error(path, &value, found, "int64")));
+                continue;
+            }
+            Some(replicas) if replicas < 0 => "should be a non-negative integer",
+            Some(replicas) if i32::try_from(replicas).is_err() => "should be less than or equal to 2147483647",
+            Some(_) => continue,
+        };
+        causes.push(Cause::invalid(path.clone(), &value.to_string(), why));
+    }
+    let selector = paths.selector.as_ref().and_then(|path| Some((path, value_at(object, path)?)));
+    if let Some((path, value)) = selector.filter(|(_, value)| !value.is_string()) {
+        causes.push(Cause::invalid(path.clone(), "\"\"", &accessor_error(path, &value, go_type(&value), "string")));
+    }
+}
+
+fn accessor_error(path: &str, value: &Value, found: &str, expected: &str) -> String {
+    let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    format!("{path} accessor error: {shown} is of the type {found}, expected {expected}")
+}
+
+/// The name of the type in which Go holds a value.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// The scale of an object that has its replicas at the usual paths.
+fn of_usual_paths(object: &Object) -> Map<String, Value> {
     let (spec, status) = (object.field("spec"), object.field("status"));
     let kept = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
     let metadata = kept.iter().filter_map(|name| Some(((*name).to_owned(), object.metadata.get(*name)?.clone())));
@@ -55,15 +136,24 @@ fn wanted(scale: &Object) -> Result<i32, ApiError> {
 }
 
 /// Sets the replicas of an object to those that a scale wants.
-pub(crate) fn set(object: &mut Object, scale: &Object) -> Result<(), ApiError> {
+pub(crate) fn set(kind: &Kind, object: &mut Object, scale: &Object) -> Result<(), ApiError> {
     let replicas = wanted(scale)?;
     if replicas < 0 {
         let cause = Cause::invalid("spec.replicas", &replicas.to_string(), "must be greater than or equal to 0");
-        return Err(ApiError::invalid(&kind(), object.text("name"), cause));
+        return Err(ApiError::invalid(&self::kind(), object.text("name"), cause));
     }
-    let mut spec = object.field("spec");
-    spec["replicas"] = replicas.into();
-    object.set_field("spec", &spec);
+    let path = kind.scale.as_ref().map_or(".spec.replicas", |paths| &paths.spec);
+    let steps = steps(path);
+    let mut field = object.field(steps[0]);
+    let mut place = &mut field;
+    for step in &steps[1..] {
+        if !place.is_object() {
+            *place = json!({});
+        }
+        place = &mut place[*step];
+    }
+    *place = replicas.into();
+    object.set_field(steps[0], &field);
     // The rules of updates check these preconditions.
     for precondition in ["namespace", "uid", "resourceVersion"] {
         if !scale.text(precondition).is_empty() {

@@ -66,6 +66,12 @@ pub(crate) fn normalize(metadata: &mut Map<String, Value>) {
     });
 }
 
+/// The paths of the unknown fields in the metadata of an object.
+pub(crate) fn unknown_fields(metadata: Option<&Value>) -> Vec<String> {
+    let names = metadata.and_then(Value::as_object).into_iter().flat_map(Map::keys);
+    names.filter(|name| !FIELDS.contains(&name.as_str())).map(|name| format!("metadata.{name}")).collect()
+}
+
 /// Checks the types of the fields of metadata.
 pub(crate) fn types(metadata: &Map<String, Value>) -> Result<(), ApiError> {
     for (field, value) in metadata {

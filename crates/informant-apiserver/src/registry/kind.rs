@@ -3,9 +3,12 @@
 //! - **In:** names and options, from the table of built-in kinds, from definitions and from tests.
 //! - **Out:** what all other modules need to serve the kind.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
-use crate::{columns::PrinterColumn, registry::subresource::Subresource};
+use crate::{
+    columns::PrinterColumn, objects::scale::ScalePaths, registry::subresource::Subresource,
+    schema::structural::VersionSchema,
+};
 
 /// A kind of objects: its group, version and names, and how the server treats it.
 ///
@@ -48,6 +51,12 @@ pub struct Kind {
     pub(crate) selectable_fields: Vec<Cow<'static, str>>,
     /// The printer columns in the definition of a custom kind.
     pub(crate) columns: Vec<PrinterColumn>,
+    /// The schema of a custom kind. Without one, all fields are stored as they were sent.
+    pub(crate) schema: Option<Arc<VersionSchema>>,
+    /// Where the objects of a custom kind have their replicas, if not at the usual paths.
+    pub(crate) scale: Option<Arc<ScalePaths>>,
+    /// False for the version in which a definition stores objects, if it does not serve that version.
+    pub(crate) is_served: bool,
 }
 
 /// Whether the objects of a kind belong to namespaces.
@@ -108,6 +117,9 @@ impl Kind {
             is_review: false,
             selectable_fields: Vec::new(),
             columns: Vec::new(),
+            schema: None,
+            scale: None,
+            is_served: true,
         }
     }
 

@@ -79,11 +79,25 @@ impl Registry {
         ApiError::UnknownKind { name: name.to_owned(), similar }
     }
 
-    /// The kind with this group, version and plural.
+    /// The kind that is served with this group, version and plural.
     pub(crate) fn at(&self, group: &str, version: &str, plural: &str) -> Option<&Served> {
-        self.served
-            .iter()
-            .find(|served| served.kind.group == group && served.kind.version == version && served.kind.plural == plural)
+        self.served.iter().find(|served| {
+            let kind = &served.kind;
+            kind.group == group && kind.version == version && kind.plural == plural && kind.is_served
+        })
+    }
+
+    /// All versions of the kind with this group and plural; of a custom kind, the version that is stored comes first.
+    pub(crate) fn versions(&self, group: &str, plural: &str) -> impl Iterator<Item = &Served> {
+        self.served.iter().filter(move |served| served.kind.is_at(group, plural))
+    }
+
+    /// Replaces all versions of a kind.
+    pub(crate) fn replace(&mut self, group: &str, plural: &str, versions: Vec<(Kind, CollectionId)>) {
+        let place = self.served.iter().position(|served| served.kind.is_at(group, plural)).unwrap_or(self.served.len());
+        self.remove_all_versions(group, plural);
+        let served = versions.into_iter().map(|(kind, collection)| Served { kind: Arc::new(kind), collection });
+        self.served.splice(place..place, served);
     }
 
     /// Removes all versions of the kind with this group and plural.
@@ -91,16 +105,12 @@ impl Registry {
         self.served.extract_if(.., |served| served.kind.is_at(group, plural)).collect()
     }
 
-    /// The kind with this group and plural, for changes.
-    pub(crate) fn exactly(&mut self, group: &str, plural: &str) -> Option<&mut Served> {
-        self.served.iter_mut().find(|served| served.kind.is_at(group, plural))
-    }
-
     pub(crate) fn served(&self) -> impl Iterator<Item = &Served> {
         self.served.iter()
     }
 
+    /// The kinds that clients can use.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Kind> {
-        self.served.iter().map(|served| &*served.kind)
+        self.served.iter().map(|served| &*served.kind).filter(|kind| kind.is_served)
     }
 }

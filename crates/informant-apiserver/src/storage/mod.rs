@@ -115,22 +115,30 @@ impl Storage {
         self.forget_if_unused(id);
     }
 
-    /// Moves the objects of a collection to a new collection of another kind. Watches of the old collection end.
-    pub(crate) fn move_collection(&mut self, id: CollectionId, kind: Kind) -> CollectionId {
-        let as_kind = |object: &Arc<Encoded>| Arc::new(Encoded::new(&kind, Change::Modified, &object.decode()));
-        let objects = match self.collections.get_mut(&id) {
-            Some(old) => {
-                old.end();
-                old.objects().map(|(key, object)| (key.clone(), as_kind(object))).collect()
-            }
-            None => BTreeMap::new(),
-        };
-        let moved = self.add_collection(kind);
-        if let Some(collection) = self.collections.get_mut(&moved) {
+    /// Copies the objects of a collection to a new collection of another kind.
+    pub(crate) fn copy_collection(
+        &mut self,
+        id: CollectionId,
+        kind: Kind,
+        convert: impl Fn(&Kind, Object) -> Object,
+    ) -> CollectionId {
+        let as_kind =
+            |object: &Arc<Encoded>| Arc::new(Encoded::new(&kind, Change::Modified, &convert(&kind, object.decode())));
+        let old = self.collections.get(&id).into_iter().flat_map(Collection::objects);
+        let objects = old.map(|(key, object)| (key.clone(), as_kind(object))).collect();
+        let copy = self.add_collection(kind);
+        if let Some(collection) = self.collections.get_mut(&copy) {
             collection.restore(objects, self.version);
         }
+        copy
+    }
+
+    /// Ends a collection whose objects were copied. Its watches end without deletes.
+    pub(crate) fn close_collection(&mut self, id: CollectionId) {
+        if let Some(collection) = self.collections.get_mut(&id) {
+            collection.end();
+        }
         self.forget_if_unused(id);
-        moved
     }
 
     /// Stores a new state of an object, or deletes it, at the next version.
@@ -141,10 +149,15 @@ impl Storage {
     }
 
     /// Stores the object that was written last as another kind shows it, at the same version.
-    pub(crate) fn write_view(&mut self, id: CollectionId, key: Key, change: Change, object: Object) {
-        if let Some(collection) = self.collections.get_mut(&id).filter(|collection| !collection.has_ended()) {
-            collection.write(self.version, key, change, object, self.limits);
-        }
+    pub(crate) fn write_view(
+        &mut self,
+        id: CollectionId,
+        key: Key,
+        change: Change,
+        object: Object,
+    ) -> Option<Arc<Encoded>> {
+        let collection = self.collections.get_mut(&id).filter(|collection| !collection.has_ended())?;
+        Some(collection.write(self.version, key, change, object, self.limits))
     }
 
     /// The oldest version that lists and watches of this collection can start from.

@@ -12,7 +12,10 @@ use crate::{
     collector::{Action, Collector, Node, Step, Uid},
     error::ApiError,
     objects::{Key, Object, encoded::Change, propagation, rules, rules::DeleteTerms},
-    registry::{Registry, Served, kind::Kind},
+    registry::{
+        Registry, Served,
+        kind::{Kind, Origin},
+    },
     storage::Collection,
     world::{Run, World},
 };
@@ -58,7 +61,7 @@ impl World {
 
     fn carry_out_step(&mut self, step: Step, now: &str) -> Result<(), ApiError> {
         let served =
-            self.registry.exactly(&step.kind.group, &step.kind.plural).cloned().ok_or(ApiError::UnknownPath)?;
+            self.registry.versions(&step.kind.group, &step.kind.plural).next().cloned().ok_or(ApiError::UnknownPath)?;
         let old = self.get(&served, &step.key)?.clone();
         let before = old.decode();
         let mut next = before.clone();
@@ -97,6 +100,13 @@ impl World {
         }
     }
 
+    /// Reports a new kind, or a new version of one, to the collector.
+    pub(super) fn note_added_kind(&mut self) {
+        if let Some(collector) = &mut self.collector {
+            collector.kind_added();
+        }
+    }
+
     /// Reports all objects of a kind that is about to be removed as deleted.
     pub(super) fn record_end_of(&mut self, served: &Served) {
         let Some(collector) = &mut self.collector else { return };
@@ -108,7 +118,12 @@ impl World {
 
     /// All objects that take part in garbage collection.
     fn collectable_objects(&self) -> impl Iterator<Item = (&Served, &Key, Object)> {
-        let served = self.registry.served().filter(|served| propagation::takes_part(&served.kind));
+        let is_stored = |served: &&Served| {
+            let mut versions = self.registry.versions(&served.kind.group, &served.kind.plural);
+            served.kind.origin == Origin::BuiltIn
+                || versions.next().is_some_and(|first| first.collection == served.collection)
+        };
+        let served = self.registry.served().filter(|served| propagation::takes_part(&served.kind)).filter(is_stored);
         let collections = served.filter_map(|served| Some((served, self.storage.collection(served.collection)?)));
         collections.flat_map(|(served, collection)| {
             collection.objects().map(move |(key, object)| (served, key, object.decode()))

@@ -19,7 +19,7 @@ use crate::{
     error::ApiError,
     list::{ListQuery, Page},
     objects::{
-        Key, Object,
+        Key, Object, custom,
         encoded::{Change, Encoded},
         rules,
         rules::{Birth, DeleteTerms, Deletion, Part, Trust, Updated},
@@ -54,7 +54,7 @@ pub(crate) enum Stored {
 }
 
 impl Stored {
-    fn into_object(self) -> Arc<Encoded> {
+    pub(crate) fn into_object(self) -> Arc<Encoded> {
         match self {
             Self::Created(object) | Self::Updated(object) => object,
         }
@@ -85,9 +85,7 @@ impl World {
     pub(crate) fn add_version(&mut self, kind: Kind) {
         let collection = self.storage.add_collection(kind.clone());
         self.registry.add(kind, collection);
-        if let Some(collector) = &mut self.collector {
-            collector.kind_added();
-        }
+        self.note_added_kind();
     }
 
     /// Stops serving a kind: its objects are deleted and its watches end. Returns false if there is no such kind.
@@ -122,7 +120,7 @@ impl World {
         rules::check_request_namespace(&served.kind, namespace, &object)?;
         self.check_namespace(served, namespace, object.text("name"))?;
         if definition::defines(&served.kind) {
-            definition::read(&served.kind, &object)?;
+            definition::check_new(&served.kind, &object)?;
         }
         self.create_as(served, namespace, object, now, run, Trust::Client)
     }
@@ -194,6 +192,7 @@ impl World {
                 served.kind.kind
             )));
         }
+        let mut object = custom::normalized(&served.kind, object);
         let key = Key::new(&namespace, object.text("name"));
         let Ok(old) = self.get(served, &key).cloned() else {
             object.metadata.remove("resourceVersion");
@@ -230,22 +229,14 @@ impl World {
         now: &str,
         run: Run,
     ) -> Result<Deleted, ApiError> {
+        if definition::defines(&served.kind) {
+            return self.delete_definition(served, key, terms, now, run);
+        }
         let old = self.get(served, &key)?.clone();
         if served.kind.is_namespace() {
             namespaces::check_deletable(&served.kind, key.name())?;
         }
-        let mut last = old.decode();
-        let is_definition = definition::defines(&served.kind) && run == Run::Real;
-        // The first delete of a definition deletes its objects, and has no other effect.
-        let terms = match is_definition && !last.is_being_deleted() {
-            true => &DeleteTerms { propagation: None, ..terms.clone() },
-            false => terms,
-        };
-        let mut deletion = rules::delete(&served.kind, &key, &last, terms, now)?;
-        if is_definition && self.delete_defined(key.name(), now)? {
-            definition::wait(&mut last);
-            deletion = rules::delete(&served.kind, &key, &last, terms, now)?;
-        }
+        let deletion = rules::delete(&served.kind, &key, &old.decode(), terms, now)?;
         let name = key.name().to_owned();
         let deleted = match deletion {
             Deletion::Same => Deleted::Waits(old),
@@ -290,31 +281,57 @@ impl World {
     ) -> Result<Arc<Encoded>, ApiError> {
         let is_definition = definition::defines(&served.kind);
         let defined = is_definition.then(|| definition::read(&served.kind, &object).ok()).flatten();
-        if let Some(kind) = &defined {
+        if let Some(kind) = defined.as_ref().and_then(|kinds| kinds.first()) {
             definition::establish(&mut object, kind);
         }
         if run == Run::Dry {
             return Ok(Arc::new(Encoded::new(&served.kind, change, &object)));
         }
-        let definition_name = is_definition.then(|| key.name().to_owned());
         let namespace = key.namespace().to_owned();
-        let view = self.view_of(&served.kind, &object).map(|(collection, object)| (collection, key.clone(), object));
-        let node = self.node(served, &key, &object);
-        let written = self.storage.write(served.collection, key, change, object).ok_or(ApiError::UnknownPath)?;
+        let (stored, object) = self.stored_as(served, object);
+        let views = self.views_of(served, &stored, &object);
+        let node = self.node(&stored, &key, &object);
+        let mut written =
+            self.storage.write(stored.collection, key.clone(), change, object).ok_or(ApiError::UnknownPath)?;
         self.record(change, node);
-        if let Some((collection, key, object)) = view {
-            self.storage.write_view(collection, key, change, object);
+        for (collection, object) in views {
+            let view = self.storage.write_view(collection, key.clone(), change, object);
+            if let Some(view) = view.filter(|_| collection == served.collection) {
+                written = view;
+            }
         }
         if change == Change::Deleted && !namespace.is_empty() {
             self.finish_namespace_deletion(&namespace);
         }
-        match (change, definition_name, defined) {
-            (Change::Deleted, Some(name), _) => self.undefine(&name),
+        match (change, is_definition.then_some(key), defined) {
+            (Change::Deleted, Some(key), _) => self.undefine(key.name()),
             (Change::Deleted, None, _) => self.release_definition(served)?,
-            (Change::Added | Change::Modified, _, Some(kind)) => self.define(kind),
+            (Change::Added | Change::Modified, _, Some(kinds)) => self.define(kinds),
             (Change::Added | Change::Modified, _, None) => {}
         }
         Ok(written)
+    }
+
+    /// The version of a kind in which objects are stored, and an object in that version.
+    fn stored_as(&self, served: &Served, object: Object) -> (Served, Object) {
+        let kind = &served.kind;
+        let stored = (kind.origin == Origin::Custom).then(|| self.registry.versions(&kind.group, &kind.plural).next());
+        match stored.flatten() {
+            Some(stored) if stored.collection != served.collection => {
+                (stored.clone(), custom::normalized(&stored.kind, object))
+            }
+            Some(_) | None => (served.clone(), object),
+        }
+    }
+
+    /// A stored object in the other versions of its kind or as another kind, with their collections.
+    fn views_of(&self, served: &Served, stored: &Served, object: &Object) -> Vec<(CollectionId, Object)> {
+        if served.kind.origin == Origin::BuiltIn {
+            return self.view_of(&served.kind, object).into_iter().collect();
+        }
+        let versions = self.registry.versions(&served.kind.group, &served.kind.plural);
+        let others = versions.filter(|version| version.collection != stored.collection);
+        others.map(|version| (version.collection, custom::pruned(&version.kind, object.clone()))).collect()
     }
 
     /// The object as the other kind shows it, and the collection of that kind.

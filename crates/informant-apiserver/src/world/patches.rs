@@ -10,33 +10,31 @@ use serde_json::{Map, Value};
 
 use crate::{
     error::{ApiError, Cause},
-    objects::{Key, Object, encoded::Encoded, patch::Patch, rules, rules::Part, scale},
+    objects::{Key, Object, encoded::Encoded, patch::Patch, rules, rules::Part, scale, unknown::UnknownFields},
     registry::{Served, kind::Kind},
     world::{Run, Stored, World, check_name},
 };
 
 impl World {
-    /// Applies a patch to the stored object, under the same lock as the update.
-    pub(crate) fn patch(
-        &mut self,
+    /// The stored object with a patch, for an update under the same lock. Notes unknown fields.
+    pub(crate) fn patched(
+        &self,
         served: &Served,
-        key: Key,
+        key: &Key,
         patch: &Patch,
-        part: Part,
-        now: &str,
-        run: Run,
-    ) -> Result<Arc<Encoded>, ApiError> {
-        let old = self.get(served, &key)?;
+        unknown: &mut UnknownFields,
+    ) -> Result<Object, ApiError> {
+        let old = self.get(served, key)?;
         // The server encoded the object, so decoding does not fail.
         let whole = serde_json::from_slice(&old.object()).unwrap_or_default();
         let before = old.decode();
-        let read = |json: &[u8]| Object::read(&served.kind, json);
-        let mut patched = patched(&served.kind, &key, patch, whole, read)?;
+        let read = |json: &[u8]| Object::read_noting(&served.kind, json, unknown);
+        let mut patched = patched(&served.kind, key, patch, whole, read)?;
         rules::check_uid_is_kept(&served.kind, &before, &patched)?;
         if patched.text("resourceVersion").is_empty() && served.kind.updates_blindly {
             patched.set("resourceVersion", before.text("resourceVersion"));
         }
-        self.update(served, key, patched, part, now, run).map(Stored::into_object)
+        Ok(patched)
     }
 
     /// Sets the replicas of an object to those of a scale.
@@ -49,7 +47,7 @@ impl World {
         run: Run,
     ) -> Result<Arc<Encoded>, ApiError> {
         let mut object = self.get(served, &key)?.decode();
-        scale::set(&mut object, scale)?;
+        scale::set(&served.kind, &mut object, scale)?;
         self.update(served, key, object, Part::Main, now, run).map(Stored::into_object)
     }
 
@@ -62,7 +60,7 @@ impl World {
         now: &str,
         run: Run,
     ) -> Result<Arc<Encoded>, ApiError> {
-        let scale = scale::of(&self.get(served, &key)?.decode());
+        let scale = scale::of(&served.kind, &self.get(served, &key)?.decode())?;
         let scale = patched(&scale::kind(), &key, patch, scale, scale::read)?;
         self.update_scale(served, key, &scale, now, run)
     }

@@ -176,13 +176,14 @@ async fn a_kind_from_code_is_no_view_of_a_built_in_kind() {
 #[tokio::test]
 async fn a_custom_definition_that_is_forced_away_releases_the_namespaces_of_its_objects() {
     let server = ApiServer::new();
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
     let definition = json!({
         "metadata": {"name": "widgets.example.com"},
         "spec": {
             "group": "example.com",
             "names": {"plural": "widgets", "kind": "Widget"},
             "scope": "Namespaced",
-            "versions": [{"name": "v1", "served": true, "storage": true}],
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
         },
     });
     let web = Web::in_process(&server);

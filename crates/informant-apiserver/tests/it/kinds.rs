@@ -364,6 +364,7 @@ async fn a_table_with_a_deeply_nested_column_path_does_not_end_the_server() {
                 "name": "v1",
                 "served": true,
                 "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}},
                 "additionalPrinterColumns": [{"name": "Deep", "type": "string", "jsonPath": path}],
             }],
         },

@@ -64,7 +64,7 @@ impl Widgets {
 }
 
 /// Repeats a request until the server has processed a definition.
-async fn until(is_so: impl AsyncFn() -> bool) {
+pub(super) async fn until(is_so: impl AsyncFn() -> bool) {
     for _ in 0..600 {
         if is_so().await {
             return;

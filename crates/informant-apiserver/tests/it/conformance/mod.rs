@@ -18,6 +18,7 @@ mod patches;
 mod propagation;
 mod rules;
 mod scales;
+mod schemas;
 mod strategic;
 mod subresources;
 mod tables;

@@ -1,0 +1,3 @@
+//! What the server knows about the fields of kinds.
+
+pub(crate) mod structural;
