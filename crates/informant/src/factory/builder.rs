@@ -135,8 +135,8 @@ impl FactoryBuilder {
     /// every lazy object is packed. Default: no limit.
     ///
     /// Packing a pod takes 4 to 10 µs, and reading a packed one 2 to 4 µs more than a plain one, each time. Key, uid and version are read without unpacking,
-    /// and so are the values of [`index::label`](crate::index::label) and [`index::field`](crate::index::field), if the index was added before the object
-    /// arrived. Objects of other types are not packed, but counted.
+    /// and so are the values of [`index::label`](crate::index::label) and [`index::field`](crate::index::field), if the index function was made before the object
+    /// arrived. Objects of other types are not packed, but counted, except for those that a source delivers decoded.
     ///
     /// If packing is not enough, nothing is dropped: [`problems`](SharedInformerFactory::problems) names the informer that takes the most.
     #[cfg(feature = "packing")]

@@ -22,7 +22,7 @@ static PATHS: RwLock<Vec<FieldPath>> = RwLock::new(Vec::new());
 /// The largest number of paths. The values at other paths are read from the JSON.
 const MAX_PATHS: usize = 32;
 
-/// Values of this length together are noted for every object; longer ones only if they are less than an eighth of the JSON.
+/// Values of this length together are noted for every object; longer ones only if they are at most an eighth of the JSON.
 const ALWAYS_NOTED: usize = 256;
 
 /// The character of the first field.
@@ -54,24 +54,60 @@ pub(super) fn add_new(rules: &mut FieldRules) {
     }
 }
 
-/// Writes values behind the JSON that they are parts of, unless they would make it much longer. `fields` is the number of fields that were noted.
+/// Writes values behind the JSON that they are parts of. `fields` is the number of fields that were noted. While the values would make the JSON much
+/// longer, leaves out those of the field with the longest ones, and writes an empty value instead.
 pub(super) fn append(json: &mut Vec<u8>, fields: u8, values: &[(u8, Range<usize>)]) {
-    let bytes: usize = values.iter().map(|(_, range)| range.len()).sum();
-    if fields == 0 || bytes > ALWAYS_NOTED.max(json.len() / 8) {
+    if fields == 0 {
         return;
     }
+    let mut lengths = [0; MAX_PATHS];
+    values.iter().for_each(|(number, range)| lengths[usize::from(*number)] += range.len());
+    let mut left_out = 0_u32;
+    while lengths.iter().sum::<usize>() > ALWAYS_NOTED.max(json.len() / 8) {
+        let longest = (0..MAX_PATHS).max_by_key(|number| lengths[*number]).unwrap_or_default();
+        lengths[longest] = 0;
+        left_out |= 1 << longest;
+    }
     json.push(FIRST + fields);
-    for (number, range) in values {
+    for (number, range) in values.iter().filter(|(number, _)| left_out & (1 << number) == 0) {
         json.push(FIRST + number);
         json.extend_from_within(range.clone());
         json.push(b'\n');
     }
+    for number in (0..fields).filter(|number| left_out & (1 << number) != 0) {
+        json.extend([FIRST + number, b'\n']);
+    }
 }
 
-/// Returns the JSON of the values of a field, from what is written behind the JSON; `None` if the field was not noted.
+/// Returns the JSON of the values of a field, from what is written behind the JSON; `None` if the field was not noted, or was left out.
 pub(super) fn values(noted: &str, number: u8) -> Option<impl Iterator<Item = &str>> {
     let digit = char::from(FIRST + number);
     let mut characters = noted.chars();
     characters.next().filter(|fields| *fields > digit)?;
-    Some(characters.as_str().split_terminator('\n').filter_map(move |value| value.strip_prefix(digit)))
+    let values = characters.as_str().split_terminator('\n').filter_map(move |value| value.strip_prefix(digit));
+    (!values.clone().any(str::is_empty)).then_some(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_field_with_the_longest_values_is_left_out() {
+        let long = format!("{:?}", "x".repeat(200));
+        let json = format!(r#"["n1",{long},{long},7]"#);
+        let mut text = json.clone().into_bytes();
+        let at = |start| start..start + long.len();
+        let values_in = [(0, 1..5), (1, at(6)), (1, at(7 + long.len())), (2, json.len() - 2..json.len() - 1)];
+
+        append(&mut text, 4, &values_in);
+
+        let noted = std::str::from_utf8(&text[json.len()..]).unwrap();
+        let values_of = |number| Some(values(noted, number)?.collect::<Vec<_>>());
+        assert_eq!(values_of(0), Some(vec!["\"n1\""]));
+        assert_eq!(values_of(1), None, "its values are longer than 256 bytes");
+        assert_eq!(values_of(2), Some(vec!["7"]));
+        assert_eq!(values_of(3), Some(vec![]), "noted, and the object has no value");
+        assert_eq!(values_of(4), None, "not noted");
+    }
 }

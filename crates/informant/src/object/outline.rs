@@ -4,7 +4,7 @@
 //! - **Out:** a small JSON object with the members that were asked for; it is incomplete if the bytes are not a JSON object.
 //! - **Knows nothing of:** the meaning of the members. It does not check the syntax of values that it leaves out.
 
-use super::value_end::EndSearch;
+use super::{special_bytes::SpecialBytes, value_end::EndSearch};
 
 /// A member that an outline keeps.
 #[derive(Debug)]
@@ -100,24 +100,24 @@ impl Outline {
     }
 
     /// Reads more bytes.
-    pub(crate) fn push(&mut self, mut bytes: &[u8]) {
-        while let Some(byte) = bytes.first().copied().filter(|_| !self.is_broken()) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let (mut at, mut special_bytes) = (0, SpecialBytes::new());
+        while let Some(byte) = bytes.get(at).copied().filter(|_| !self.is_broken()) {
             if self.within.is_none() {
                 self.within = self.token(byte).zip(EndSearch::begin(byte));
             }
-            let read = match &mut self.within {
+            at = match &mut self.within {
                 Some((token, value_end)) => {
-                    let (token, end) = (*token, value_end.find(bytes));
-                    let read = end.unwrap_or(bytes.len());
-                    self.read_token(token, &bytes[..read], end.is_some());
-                    read
+                    let (token, end) = (*token, value_end.find_from(bytes, at, &mut special_bytes));
+                    let part_end = end.unwrap_or(bytes.len());
+                    self.read_token(token, &bytes[at..part_end], end.is_some());
+                    part_end
                 }
                 None => {
                     self.read_mark(byte);
-                    1
+                    at + 1
                 }
             };
-            bytes = &bytes[read..];
         }
     }
 

@@ -158,8 +158,8 @@ impl<'a> Fields<'a> {
             let name = walk.resolve(&name)?;
             let tree = rules.tree.below(name.as_bytes());
             match &*name {
-                "apiVersion" => self.reader.read_text(walk, "apiVersion", &mut self.api_version)?,
-                "kind" => self.reader.read_text(walk, "kind", &mut self.kind)?,
+                "apiVersion" => self.reader.read_text(walk, "apiVersion", IN_OBJECT, &mut self.api_version)?,
+                "kind" => self.reader.read_text(walk, "kind", IN_OBJECT, &mut self.kind)?,
                 "metadata" => self.read_metadata(walk, rules.keeps_managed_fields, tree)?,
                 _ => walk.value_by_tree(IN_OBJECT, tree)?,
             }
@@ -191,8 +191,8 @@ impl<'a> Fields<'a> {
             match &*member {
                 "name" => reader.read_name(walk, "metadata.name", name)?,
                 "namespace" => reader.read_name(walk, "metadata.namespace", namespace)?,
-                "uid" => reader.read_text(walk, "metadata.uid", uid)?,
-                "resourceVersion" => reader.read_text(walk, "metadata.resourceVersion", version)?,
+                "uid" => reader.read_text(walk, "metadata.uid", IN_METADATA, uid)?,
+                "resourceVersion" => reader.read_text(walk, "metadata.resourceVersion", IN_METADATA, version)?,
                 "labels" if labels.is_some() => {
                     reader.refuse(walk, Problem::Duplicate("metadata.labels"), IN_METADATA)?;
                 }
@@ -267,7 +267,7 @@ impl FieldReader {
     /// Reads the name of an object or namespace. A slash in it is refused: it would make two keys look alike.
     fn read_name<'a>(&mut self, walk: &mut Walk<'a>, field: Field, slot: FieldSlot<'_, 'a>) -> Walked<()> {
         let offset = walk.offset();
-        self.read_text(walk, field, slot)?;
+        self.read_text(walk, field, IN_METADATA, slot)?;
         if slot.as_ref().is_some_and(|name| name.contains('/')) {
             self.0.get_or_insert((offset, Problem::Expected(field, "a string without a slash")));
         }
@@ -275,9 +275,15 @@ impl FieldReader {
     }
 
     /// Reads a string of the identity, or `null`.
-    fn read_text<'a>(&mut self, walk: &mut Walk<'a>, field: Field, slot: FieldSlot<'_, 'a>) -> Walked<()> {
+    fn read_text<'a>(
+        &mut self,
+        walk: &mut Walk<'a>,
+        field: Field,
+        depth: usize,
+        slot: FieldSlot<'_, 'a>,
+    ) -> Walked<()> {
         if slot.is_some() {
-            return self.refuse(walk, Problem::Duplicate(field), IN_METADATA);
+            return self.refuse(walk, Problem::Duplicate(field), depth);
         }
         let text = match walk.peek() {
             Some(b'"') => {
@@ -285,7 +291,7 @@ impl FieldReader {
                 walk.resolve(&span)?
             }
             Some(b'n') => walk.literal("null").map(|()| Cow::Borrowed(""))?,
-            _ => return self.refuse(walk, Problem::Expected(field, "a string"), IN_METADATA),
+            _ => return self.refuse(walk, Problem::Expected(field, "a string"), depth),
         };
         *slot = Some(text);
         Ok(())
