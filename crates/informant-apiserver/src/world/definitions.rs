@@ -30,6 +30,9 @@ impl World {
             Some(before) if before.kind.scope == kind.scope => {
                 before.collection = self.storage.move_collection(before.collection, kind.clone());
                 before.kind = Arc::new(kind);
+                if let Some(collector) = &mut self.collector {
+                    collector.kind_added();
+                }
             }
             Some(_) | None => self.add_kind(kind),
         }
