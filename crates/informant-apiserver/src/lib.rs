@@ -169,7 +169,7 @@
 //! ```
 //!
 //! The collection that follows from a change is a part of that change: the client gets the response that it would get from
-//! kube-apiserver, with the state before the collection, and everything that is garbage is gone when it arrives. So a test needs not
+//! kube-apiserver, with the state before the collection, and everything that is garbage is gone when it arrives. So a test need not
 //! wait, and the same test always makes the same changes in the same order: the dependents of an object in the order of their creation,
 //! then their own dependents. Watches receive each change. In a cluster, the same changes follow within seconds, in any order.
 //!

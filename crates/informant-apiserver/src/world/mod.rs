@@ -3,8 +3,8 @@
 //! - **In:** one operation at a time, with the current time.
 //! - **Out:** the objects for the response, or the error that kube-apiserver sends.
 //!
-//! `definitions` adds and removes kinds with their definitions, `garbage` deletes objects with their owners, `namespaces` deletes objects with their namespace, `patches` applies
-//! patches and scales, `pods` evicts and binds pods.
+//! `definitions` adds and removes kinds with their definitions, `garbage` deletes objects with their owners, `namespaces` deletes
+//! objects with their namespace, `patches` applies patches and scales, `pods` evicts and binds pods.
 
 mod definitions;
 mod garbage;

@@ -33,9 +33,9 @@ use crate::{
 The server prints its URL to stdout and runs until Ctrl-C. All objects are kept
 in memory and are lost when the server stops. It starts with the objects of a
 new cluster: the namespaces default and kube-*, the Service kubernetes and a
-few more. Objects are deleted with their owners; there are no other controllers.
-There is no access control, so the server listens on loopback addresses only.
--vv logs every request.
+few more. It deletes objects with their owners, and has no other controllers.
+It has no access control, so it listens on loopback addresses only. -vv logs
+every request.
 
 Supported kubectl commands: get, describe, apply, create -f, edit, set, label,
 scale, patch, diff, wait, delete and drain, also for custom resources. Objects

@@ -95,6 +95,20 @@ fn a_kubeconfig_of_another_program_is_not_overwritten() {
 }
 
 #[tokio::test]
+async fn an_object_is_deleted_with_its_owner() {
+    let server = Server::start(&[]);
+    server.put("owner", json!({})).await;
+    let owner = kube::Resource::owner_ref(&server.configs().get("owner").await.unwrap(), &());
+    let owned = json!({"metadata": {"name": "owned", "ownerReferences": [owner]}});
+    let owned = serde_json::from_value(owned).unwrap();
+    server.configs().create(&kube::api::PostParams::default(), &owned).await.unwrap();
+
+    server.delete("owner").await;
+
+    assert!(server.configs().get_opt("owned").await.unwrap().is_none());
+}
+
+#[tokio::test]
 async fn a_load_creates_and_changes_objects() {
     let server = Server::start(&["--load", "pods=30,nodes=3,configmaps=10,rate=100,namespaces=2", "--seed", "3"]);
 
