@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use crate::schema::structural::{
-    Schema, Violation, embedded, path::Path, prune::is_pruned, validate::validate, violation::shown,
+    Schema, Violation, embedded, path::Path, prune::is_pruned, rules, validate::validate, violation::shown,
 };
 
 /// Fills in the defaults of an object. A null becomes the default, unless it is allowed.
@@ -69,7 +69,10 @@ fn check_default(schema: &Schema, default: &Value, path: &Path<'_>, found: &mut 
     let before = found.len();
     embedded::check(schema, default, path, found);
     if found.len() == before {
-        let violations = validate(schema, default, None, &Path::root(""));
+        let mut violations = validate(schema, default, None, &Path::root(""));
+        if violations.is_empty() {
+            rules::run(schema, default, None, &Path::root(""), &mut violations);
+        }
         found.extend(violations.into_iter().map(|violation| violation.below(path)));
     }
 }

@@ -15,6 +15,11 @@ mod path;
 mod pattern;
 mod prune;
 mod read;
+#[cfg(not(feature = "cel"))]
+#[path = "no_rules.rs"]
+mod rules;
+#[cfg(feature = "cel")]
+mod rules;
 mod validate;
 mod violation;
 
@@ -33,9 +38,6 @@ pub(crate) struct VersionSchema {
     /// As it is in the definition. Two schemas are equal if their sources are.
     source: Value,
     pub(crate) root: Schema,
-    /// The schema or a part of it has CEL rules.
-    #[expect(dead_code, reason = "rules are not run yet")]
-    pub(crate) has_rules: bool,
     /// A part of the schema is that of an embedded resource.
     has_embedded: bool,
 }
@@ -119,6 +121,10 @@ pub(crate) struct Schema {
     dependencies: Option<IgnoredAny>,
     pattern_properties: Option<IgnoredAny>,
     additional_items: Option<IgnoredAny>,
+
+    /// This schema, or a schema of a field in it, has rules.
+    #[serde(skip)]
+    has_rules: bool,
 }
 
 /// A CEL rule: an entry of `x-kubernetes-validations`.
@@ -135,14 +141,16 @@ pub(crate) struct Rule {
     #[serde(deserialize_with = "given")]
     pub(crate) field_path: String,
     pub(crate) optional_old_self: Option<bool>,
+    #[serde(skip)]
+    compilation: rules::Compilation,
 }
 
 impl VersionSchema {
     pub(crate) fn read(source: &Value) -> Result<Self, serde_json::Error> {
-        let root = Schema::deserialize(source)?;
-        let has_rules = root.any(&|schema| !schema.rules.is_empty());
+        let mut root = Schema::deserialize(source)?;
+        root.mark_rules();
         let has_embedded = root.any(&|schema| schema.is_embedded_resource);
-        Ok(Self { source: source.clone(), has_rules, has_embedded, root })
+        Ok(Self { source: source.clone(), has_embedded, root })
     }
 
     /// Brings an object into the form in which kube-apiserver reads it: without unknown fields and nulls, with defaults. Returns the
@@ -178,6 +186,8 @@ impl VersionSchema {
         let root = Path::root("");
         let mut found = validate::validate(&self.root, object, old, &root);
         self.check_parts(object, old, &mut found);
+        let is_blocked = found.iter().any(Violation::blocks_rules);
+        self.run_rules(object, old, is_blocked, &mut found);
         found
     }
 
@@ -186,9 +196,12 @@ impl VersionSchema {
         let status = self.root.properties.get("status").zip(object.get("status"));
         let of_status =
             status.map(|(schema, status)| validate::validate(schema, status, old.get("status"), &Path::root("")));
+        let of_status = of_status.unwrap_or_default();
         let mut found = Vec::new();
         self.check_parts(object, Some(old), &mut found);
-        (of_status.unwrap_or_default(), found)
+        let is_blocked = of_status.iter().chain(&found).any(Violation::blocks_rules);
+        self.run_rules(object, Some(old), is_blocked, &mut found);
+        (of_status, found)
     }
 
     /// Adds the violations of embedded resources, sets and maps. Duplicates that were there before are allowed.
@@ -207,6 +220,18 @@ impl VersionSchema {
             if before.is_empty() {
                 found.append(&mut duplicates);
             }
+        }
+    }
+
+    /// Adds the violations of CEL rules, which are not run for an object whose structure is wrong.
+    fn run_rules(&self, object: &Value, old: Option<&Value>, is_blocked: bool, found: &mut Vec<Violation>) {
+        let root = Path::root("");
+        if self.root.has_rules && is_blocked && rules::ARE_RUN {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete \
+                       validation";
+            found.push(Violation::invalid(&root, "null", why));
+        } else {
+            rules::run(&self.root, object, old, &root, found);
         }
     }
 
@@ -248,6 +273,21 @@ impl Schema {
     /// The schema of fields that are not in `properties`.
     pub(crate) fn additional(&self) -> Option<&Self> {
         self.additional_properties.as_ref().and_then(SchemaOr::schema)
+    }
+
+    /// Sets `has_rules` here and below.
+    fn mark_rules(&mut self) -> bool {
+        let mut has_rules = !self.rules.is_empty();
+        for property in self.properties.values_mut() {
+            has_rules |= property.mark_rules();
+        }
+        for inner in [&mut self.items, &mut self.additional_properties].into_iter().flatten() {
+            if let SchemaOr::Schema(schema) = inner {
+                has_rules |= schema.mark_rules();
+            }
+        }
+        self.has_rules = has_rules;
+        has_rules
     }
 
     /// Returns true if this schema, or a schema of a field in it, has the property.

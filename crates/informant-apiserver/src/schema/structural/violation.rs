@@ -87,7 +87,6 @@ impl Violation {
     }
 
     /// Returns true if the CEL rules of the object are not run because of this violation.
-    #[expect(dead_code, reason = "rules are not run yet")]
     pub(crate) fn blocks_rules(&self) -> bool {
         const BLOCKING: [&str; 5] = [
             "FieldValueNotSupported",

@@ -6,6 +6,8 @@ use super::{
 };
 
 mod definitions;
+#[cfg(feature = "cel")]
+mod rules;
 mod values;
 mod versions;
 

@@ -3,7 +3,7 @@
 use crate::schema::structural::Schema;
 
 /// The path as errors show it; `None` if it names no field of the schema.
-pub(super) fn normalize(path: &str, schema: &Schema) -> Option<String> {
+pub(in crate::schema::structural) fn normalize(path: &str, schema: &Schema) -> Option<String> {
     let mut shown = String::new();
     let (mut rest, mut schema) = (path, schema);
     while !rest.is_empty() {

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use crate::schema::structural::{Rule, Schema, SchemaOr, Violation, check::field_path, path::Path};
+use crate::schema::structural::{
+    Rule, Schema, SchemaOr, Violation, check::field_path, path::Path, rules, rules::RuleChecks,
+};
 
 /// What the surroundings of a schema forbid.
 #[derive(Clone, Copy, Default)]
@@ -12,14 +14,24 @@ struct Surroundings<'a> {
     is_inside_meta: bool,
     /// The part of the schema in which old values cannot be matched with new ones.
     unmatched: Option<&'a Path<'a>>,
+    /// How many values of one object the schema applies to at most; 0 counts as 1.
+    count: u64,
+}
+
+impl Surroundings<'_> {
+    /// Multiplies the count by the number of items of a list or map.
+    fn repeated(mut self, list: &Schema) -> Self {
+        self.count = self.count.max(1).saturating_mul(rules::most_items(list));
+        self
+    }
 }
 
 /// Adds the violations of a schema. CEL rules are compiled if the whole schema is structural.
 pub(super) fn check(schema: &Schema, path: &Path<'_>, compiles_rules: bool, found: &mut Vec<Violation>) {
-    let mut rule_errors = Vec::new();
-    let mut checks = Checks { compiles_rules, found, rule_errors: &mut rule_errors };
+    let mut checks = Checks { compiles_rules, found, rules: RuleChecks::default() };
     checks.node(schema, path, Position::Root, Surroundings::default());
-    found.append(&mut rule_errors);
+    let Checks { rules, found, .. } = checks;
+    rules.finish(path, found);
 }
 
 /// Checks a root whose kind has the status subresource: the status is validated alone, so nothing at the root may combine it with the
@@ -60,7 +72,7 @@ enum Position {
 struct Checks<'a> {
     compiles_rules: bool,
     found: &'a mut Vec<Violation>,
-    rule_errors: &'a mut Vec<Violation>,
+    rules: RuleChecks,
 }
 
 impl Checks<'_> {
@@ -80,7 +92,7 @@ impl Checks<'_> {
             let is_map = schema.list_type.as_deref() == Some("map");
             let unmatched = around.unmatched.or((!is_map).then_some(path));
             let position = if position == Position::Combined { position } else { Position::Inner };
-            self.node(of_items, &path.field("items"), position, Surroundings { unmatched, ..around });
+            self.node(of_items, &path.field("items"), position, Surroundings { unmatched, ..around }.repeated(schema));
         }
         self.extensions(schema, path);
         self.list_keys(schema, path);
@@ -89,13 +101,10 @@ impl Checks<'_> {
         }
         let compiles = self.compiles_rules && self.found.len() == before && position != Position::Combined;
         if compiles && !schema.rules.is_empty() {
-            self.compile_rules(schema, path, around.unmatched);
+            let is_resource = position == Position::Root || schema.is_embedded_resource;
+            let place = rules::RulePlace { count: around.count.max(1), unmatched: around.unmatched, is_resource };
+            self.rules.check(schema, place, path);
         }
-    }
-
-    /// Without the feature `cel`, rules are stored and not run.
-    fn compile_rules(&mut self, _schema: &Schema, _path: &Path<'_>, _unmatched: Option<&Path<'_>>) {
-        let _ = &self.rule_errors;
     }
 
     fn forbid(&mut self, is_set: bool, path: &Path<'_>, name: &str, why: &str) {
@@ -146,7 +155,7 @@ impl Checks<'_> {
         if let Some(additional) = schema.additional() {
             let of_meta = around.is_inside_meta.then_some("inside additionalProperties applying to object metadata");
             let no_defaults = of_meta.or(around.no_defaults);
-            let around = Surroundings { no_defaults, ..around };
+            let around = Surroundings { no_defaults, ..around }.repeated(schema);
             self.node(additional, &path.field("additionalProperties"), inner, around);
         }
         for (name, property) in &schema.properties {

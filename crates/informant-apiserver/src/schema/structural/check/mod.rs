@@ -5,7 +5,7 @@
 //!
 //! `structure` checks that the schema is structural, `keywords` everything else.
 
-mod field_path;
+pub(super) mod field_path;
 mod keywords;
 mod structure;
 

@@ -274,6 +274,7 @@ fn has_only_type(schema: &Schema) -> bool {
         dependencies: _,
         pattern_properties: _,
         additional_items: _,
+        has_rules: _,
     } = schema;
     let flags = [nullable, is_embedded_resource, is_int_or_string, exclusive_maximum, exclusive_minimum, unique_items];
     let limits = [max_length, min_length, max_items, min_items, max_properties, min_properties];
