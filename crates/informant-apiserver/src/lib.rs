@@ -168,7 +168,7 @@
 //! - No schemas and few defaults: the server stores fields as they were sent. It checks the types of frequently used fields.
 //! - No access control: every request is allowed.
 //! - No admission plugins and webhooks.
-//! - No server-side apply, and no bodies in protobuf.
+//! - No bodies in protobuf or CBOR.
 //! - No subresources that need a kubelet: `log`, `exec`, `attach`, `portforward`, `proxy`.
 //! - One version per custom kind: the storage version.
 //! - Field selectors only for the fields that kube-apiserver 1.37 supports, such as `spec.nodeName` of pods, and for
@@ -188,6 +188,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod access;
+mod apply;
 mod bootstrap;
 mod builder;
 #[cfg(feature = "kube")]
@@ -203,6 +204,7 @@ mod load;
 mod log;
 mod objects;
 mod registry;
+mod schema;
 mod select;
 mod server;
 mod shared;

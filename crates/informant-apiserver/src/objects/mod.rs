@@ -20,6 +20,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use crate::{
+    apply::Author,
     error::ApiError,
     registry::kind::{Kind, Origin},
 };
@@ -29,7 +30,12 @@ pub(crate) use key::Key;
 /// A decoded object. `kind` and `apiVersion` are those of its collection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Object {
+    /// Without `managedFields`.
     pub(crate) metadata: Map<String, Value>,
+    /// `managedFields` as JSON; empty if there are none. Most requests only copy them.
+    pub(crate) managed: Bytes,
+    /// The client that sent the object, whose fields are tracked; `None` for the server itself, and for the test that runs it.
+    pub(crate) author: Option<Author>,
     /// All other fields, such as `spec` and `status`, as compact JSON: most rules only compare them.
     pub(crate) rest: BTreeMap<String, Bytes>,
 }
@@ -77,6 +83,11 @@ impl Object {
         if validate::depth(&value) > validate::DEEPEST {
             return Err(ApiError::BadRequest(format!("the object is nested deeper than {} levels", validate::DEEPEST)));
         }
+        let managed = &value["metadata"]["managedFields"];
+        let is_list = managed.as_array().is_some_and(|list| list.iter().all(Value::is_object));
+        if !managed.is_null() && !is_list {
+            return Err(ApiError::BadRequest(format!("metadata.managedFields is not a list of objects: {managed}")));
+        }
         let object = Self::from_value(value);
         for field in ["name", "namespace", "generateName", "uid", "resourceVersion"] {
             if !matches!(object.metadata.get(field), None | Some(Value::Null | Value::String(_))) {
@@ -90,12 +101,14 @@ impl Object {
         let Value::Object(mut rest) = value else { return Self::default() };
         rest.remove("kind");
         rest.remove("apiVersion");
-        let metadata = match rest.remove("metadata") {
+        let mut metadata = match rest.remove("metadata") {
             Some(Value::Object(metadata)) => metadata,
             _ => Map::new(),
         };
+        let managed = metadata.remove("managedFields").filter(|managed| !managed.is_null());
+        let managed = managed.map(|managed| managed.to_string().into()).unwrap_or_default();
         let rest = rest.into_iter().map(|(field, value)| (field, value.to_string().into())).collect();
-        Self { metadata, rest }
+        Self { metadata, managed, author: None, rest }
     }
 
     /// A string field of the metadata; empty if it is absent.

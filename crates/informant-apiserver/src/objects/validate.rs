@@ -24,7 +24,7 @@ pub(crate) fn depth(value: &Value) -> usize {
 }
 
 /// The known fields of metadata.
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 14] = [
     "annotations",
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -33,7 +33,6 @@ const FIELDS: [&str; 15] = [
     "generateName",
     "generation",
     "labels",
-    "managedFields",
     "name",
     "namespace",
     "ownerReferences",
@@ -74,7 +73,6 @@ pub(crate) fn types(metadata: &Map<String, Value>) -> Result<(), ApiError> {
             }
             "finalizers" => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
             "ownerReferences" => value.as_array().is_some_and(|list| list.iter().all(is_owner)),
-            "managedFields" => value.as_array().is_some_and(|list| list.iter().all(Value::is_object)),
             "generation" | "deletionGracePeriodSeconds" => value.is_i64(),
             _ => true,
         };

@@ -6,7 +6,7 @@
 //!
 //! The kind has one version, the storage version. Schemas are ignored; printer columns and selectable fields are used.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -20,6 +20,7 @@ use crate::{
         kind::{Kind, Scope},
         subresource::Subresource,
     },
+    schema::custom,
 };
 
 /// The name of the kind CustomResourceDefinition.
@@ -61,7 +62,15 @@ struct Version {
     storage: bool,
     subresources: Option<Subresources>,
     additional_printer_columns: Option<Vec<PrinterColumn>>,
+    schema: Option<Schema>,
     selectable_fields: Option<Vec<SelectableField>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Schema {
+    #[serde(rename = "openAPIV3Schema")]
+    root: Value,
 }
 
 #[derive(Default, Deserialize)]
@@ -160,6 +169,7 @@ impl Spec {
             subresources: subresources.served(),
             selectable_fields: version.selectable_fields.into_iter().flatten().map(SelectableField::label).collect(),
             columns: version.additional_printer_columns.unwrap_or_default(),
+            types: version.schema.map(|schema| Arc::new(custom::read(&schema.root))),
             ..kind
         })
     }

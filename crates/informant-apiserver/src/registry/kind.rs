@@ -3,9 +3,9 @@
 //! - **In:** names and options, from the table of built-in kinds, from definitions and from tests.
 //! - **Out:** what all other modules need to serve the kind.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
-use crate::{columns::PrinterColumn, registry::subresource::Subresource};
+use crate::{columns::PrinterColumn, registry::subresource::Subresource, schema::Types};
 
 /// A kind of objects: its group, version and names, and how the server treats it.
 ///
@@ -48,6 +48,8 @@ pub struct Kind {
     pub(crate) selectable_fields: Vec<Cow<'static, str>>,
     /// The printer columns in the definition of a custom kind.
     pub(crate) columns: Vec<PrinterColumn>,
+    /// The types of the fields of a custom kind; `None` if its schema is unknown.
+    pub(crate) types: Option<Arc<Types>>,
 }
 
 /// Whether the objects of a kind belong to namespaces.
@@ -108,6 +110,7 @@ impl Kind {
             is_review: false,
             selectable_fields: Vec::new(),
             columns: Vec::new(),
+            types: None,
         }
     }
 

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::{
+    apply,
+    apply::Author,
     error::{ApiError, Cause},
     objects::{Key, Object, encoded::Encoded, patch::Patch, rules, rules::Part, scale},
     registry::{Served, kind::Kind},
@@ -22,7 +24,7 @@ impl World {
         served: &Served,
         key: Key,
         patch: &Patch,
-        part: Part,
+        author: &Author,
         now: &str,
         run: Run,
     ) -> Result<Arc<Encoded>, ApiError> {
@@ -36,7 +38,8 @@ impl World {
         if patched.text("resourceVersion").is_empty() && served.kind.updates_blindly {
             patched.set("resourceVersion", before.text("resourceVersion"));
         }
-        self.update(served, key, patched, part, now, run).map(Stored::into_object)
+        patched.author = Some(author.clone());
+        self.update(served, key, patched, Part::of(author.subresource), now, run).map(Stored::into_object)
     }
 
     /// Sets the replicas of an object to those of a scale.
@@ -49,7 +52,12 @@ impl World {
         run: Run,
     ) -> Result<Arc<Encoded>, ApiError> {
         let mut object = self.get(served, &key)?.decode();
+        let before = scale::of(&object);
         scale::set(&mut object, scale)?;
+        if let Some(author) = scale.author.as_ref().filter(|_| self.tracks_fields) {
+            let states = (&before, &scale::of(&object));
+            object.managed = apply::updated_by_scale(&served.kind, &object.managed, states, author);
+        }
         self.update(served, key, object, Part::Main, now, run).map(Stored::into_object)
     }
 
@@ -59,11 +67,13 @@ impl World {
         served: &Served,
         key: Key,
         patch: &Patch,
+        author: &Author,
         now: &str,
         run: Run,
     ) -> Result<Arc<Encoded>, ApiError> {
         let scale = scale::of(&self.get(served, &key)?.decode());
-        let scale = patched(&scale::kind(), &key, patch, scale, scale::read)?;
+        let mut scale = patched(&scale::kind(), &key, patch, scale, scale::read)?;
+        scale.author = Some(author.clone());
         self.update_scale(served, key, &scale, now, run)
     }
 }

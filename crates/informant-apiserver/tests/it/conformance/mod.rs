@@ -5,6 +5,7 @@
 //! INFORMANT_CONFORMANCE_TOKEN=… cargo test -p informant-apiserver conformance`. The tests
 //! use no call that only the embedded server has, and each test has its own namespace.
 
+mod apply;
 mod definitions;
 mod discovery;
 mod events;
