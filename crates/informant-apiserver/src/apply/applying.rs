@@ -136,7 +136,7 @@ pub(super) fn lay_over(
 /// Removes what the manager applied before and does not apply now, unless somebody else owns it.
 fn without_unapplied(of: Type<'_>, merged: &Value, last: &FieldSet, managers: &Managers) -> Value {
     let fields = |value: &Value| with_named_fields(of, &field_set(of, value));
-    let remove = |gone: &FieldSet| without(of, merged, gone).unwrap_or_else(|| Value::Object(Map::new()));
+    let remove = |gone: &FieldSet| without(of, merged, gone);
     let last = with_named_fields(of, last);
     let all = fields(merged);
 

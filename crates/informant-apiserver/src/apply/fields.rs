@@ -62,23 +62,24 @@ pub(super) fn with_named_fields(of: Type<'_>, set: &FieldSet) -> FieldSet {
     named
 }
 
-/// The value without the members of a set; `None` if nothing is left of a map or list.
-pub(super) fn without(of: Type<'_>, value: &Value, gone: &FieldSet) -> Option<Value> {
+/// The value without the members of a set. What becomes empty becomes null, as in kube-apiserver.
+pub(super) fn without(of: Type<'_>, value: &Value, gone: &FieldSet) -> Value {
     let kept = |of: Type<'_>, value: &Value, step: &Element| match gone.child(step) {
         None => Some(value.clone()),
         Some(gone) if gone.is_member => None,
-        Some(gone) => without(of, value, gone),
+        Some(gone) => Some(without(of, value, gone)),
     };
     match view(of, Some(value)) {
-        View::Leaf => Some(value.clone()),
-        View::Empty => None,
+        View::Leaf if value.is_object() || value.is_array() => Value::Null,
+        View::Leaf => value.clone(),
+        View::Empty => Value::Null,
         View::Map(map) => {
             let field = |(name, value): (&String, &Value)| {
                 let inner = of.field(name).map_or(Type::any(), |(of, _)| of);
                 Some((name.clone(), kept(inner, value, &Element::field(name))?))
             };
             let fields = map.iter().filter_map(field).collect::<serde_json::Map<_, _>>();
-            (!fields.is_empty()).then_some(Value::Object(fields))
+            if fields.is_empty() { Value::Null } else { Value::Object(fields) }
         }
         View::List(kind, list) => {
             let item = |(place, item): (usize, &Value)| match Element::of_item(kind, place, item) {
@@ -86,7 +87,7 @@ pub(super) fn without(of: Type<'_>, value: &Value, gone: &FieldSet) -> Option<Va
                 Err(_) => Some(item.clone()),
             };
             let items = list.iter().enumerate().filter_map(item).collect::<Vec<_>>();
-            (!items.is_empty()).then_some(Value::Array(items))
+            if items.is_empty() { Value::Null } else { Value::Array(items) }
         }
     }
 }

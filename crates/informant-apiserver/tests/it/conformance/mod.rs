@@ -17,6 +17,7 @@ mod objects;
 mod patches;
 mod rules;
 mod scales;
+mod sequences;
 mod strategic;
 mod subresources;
 mod tables;
