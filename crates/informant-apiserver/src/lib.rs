@@ -165,7 +165,7 @@
 //!
 //! - No controllers: nothing is scheduled, scaled or garbage-collected, and pods do not run. Pods are deleted without a grace
 //!   period.
-//! - No schemas and few defaults: the server stores fields as they were sent. It checks the types of frequently used fields.
+//! - Few defaults. Fields of built-in kinds are checked for their names and types; those of custom kinds are stored as they were sent.
 //! - No access control: every request is allowed.
 //! - No admission plugins and webhooks.
 //! - No bodies in protobuf or CBOR.

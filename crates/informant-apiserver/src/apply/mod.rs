@@ -38,6 +38,8 @@ pub(crate) struct Author {
     pub(crate) subresource: Option<Subresource>,
     /// The time of the write.
     pub(crate) time: String,
+    /// Whether a patch fails if its result has fields that the kind does not have.
+    pub(crate) is_strict: bool,
 }
 
 impl Author {

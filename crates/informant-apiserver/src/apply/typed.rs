@@ -23,18 +23,34 @@ fn check(of: Type<'_>, value: &Value, path: &str, errors: &mut Vec<String>) {
         (Shape::List { kind, .. }, Value::Array(list)) => check_list(of, kind, list, path, errors),
         (Shape::Map { .. }, _) => complain(format!("expected map, got &{{{}}}", go(value))),
         (Shape::List { .. }, _) => complain(format!("expected list, got &{{{}}}", go(value))),
-        (Shape::Scalar(Scalar::String), Value::String(_))
-        | (Shape::Scalar(Scalar::Number), Value::Number(_))
-        | (Shape::Scalar(Scalar::Bool), Value::Bool(_))
-        | (Shape::Scalar(Scalar::Any), Value::String(_) | Value::Number(_) | Value::Bool(_)) => {}
-        (Shape::Scalar(Scalar::String), _) => {
+        (Shape::Scalar(scalar), _) => complain_of_scalar(*scalar, value, complain),
+    }
+}
+
+fn complain_of_scalar(scalar: Scalar, value: &Value, complain: impl FnOnce(String)) {
+    match scalar {
+        Scalar::String | Scalar::Bytes if !value.is_string() => {
             complain(format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(value)));
         }
-        (Shape::Scalar(Scalar::Number), _) => {
+        Scalar::Int | Scalar::Long | Scalar::Number if !value.is_number() => {
             complain(format!("expected numeric (int or float), got {}", go_type(value)));
         }
-        (Shape::Scalar(Scalar::Bool), _) => complain(format!("expected boolean, got &{{{}}}", go(value))),
-        (Shape::Scalar(Scalar::Any), _) => complain(format!("expected any scalar, got &{{{}}}", go(value))),
+        Scalar::Bool if !value.is_boolean() => complain(format!("expected boolean, got &{{{}}}", go(value))),
+        Scalar::Time | Scalar::Quantity | Scalar::IntOrString | Scalar::Any
+            if value.is_array() || value.is_object() =>
+        {
+            complain(format!("expected any scalar, got &{{{}}}", go(value)));
+        }
+        Scalar::String
+        | Scalar::Bytes
+        | Scalar::Int
+        | Scalar::Long
+        | Scalar::Number
+        | Scalar::Bool
+        | Scalar::Time
+        | Scalar::Quantity
+        | Scalar::IntOrString
+        | Scalar::Any => {}
     }
 }
 

@@ -57,6 +57,18 @@ impl Answer {
         Self { code, headers, body }
     }
 
+    /// Adds warnings, which kubectl shows to its user.
+    pub(crate) fn with_warnings(mut self, warnings: &[String]) -> Self {
+        for warning in warnings {
+            let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
+            // Text that cannot be in a header is left out.
+            if let Ok(text) = HeaderValue::try_from(format!("299 - \"{text}\"")) {
+                self.headers.append(header::WARNING, text);
+            }
+        }
+        self
+    }
+
     pub(crate) fn document(code: u16, document: Bytes) -> Self {
         Self::new(code, AnswerBody::Document(document))
     }

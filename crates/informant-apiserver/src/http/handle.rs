@@ -262,24 +262,26 @@ impl Call<'_> {
         let form = form(self.accept, AnswerTo::One)?;
         let mut object = Object::read(&served.kind, self.json()?)?;
         object.author = Some(self.author(place));
+        let warnings = self.warnings(&served.kind, &mut object)?;
         if !place.namespace.is_empty() && !is_dns_label(&place.namespace) {
             return Err(ApiError::not_found(&Kind::new("", "v1", "Namespace", "namespaces"), &place.namespace));
         }
         let run = self.run_write("CreateOptions")?;
         let created = self.shared.change(|world, now| world.create(served, &place.namespace, object, now, run))?;
-        Ok(Answer::object(201, &created, form))
+        Ok(Answer::object(201, &created, form).with_warnings(&warnings))
     }
 
     fn update(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::One)?;
         let mut object = Object::read(&served.kind, self.json()?)?;
         object.author = Some(self.author(place));
+        let warnings = self.warnings(&served.kind, &mut object)?;
         let key = Key::new(&place.namespace, &place.name);
         check_name(&object, &key)?;
         let part = Part::of(place.subresource);
         let run = self.run_write("UpdateOptions")?;
         let updated = self.shared.change(|world, now| world.update(served, key, object, part, now, run))?;
-        Ok(stored(&updated, form))
+        Ok(stored(&updated, form).with_warnings(&warnings))
     }
 
     fn patch(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
@@ -344,7 +346,22 @@ impl Call<'_> {
         }
     }
 
-    /// Like [`run`](Self::run), and checks the parameter `fieldValidation`, which has no effect because there are no schemas.
+    /// The warnings about fields that the kind of an object does not have; an error if the client wants one.
+    fn warnings(&self, kind: &Kind, object: &mut Object) -> Result<Vec<String>, ApiError> {
+        let unknown = std::mem::take(&mut object.unknown);
+        match &*self.request.params.field_validation {
+            "Strict" if !unknown.is_empty() => {
+                let Kind { kind, version, .. } = kind;
+                let problem = format!("strict decoding error: {}", unknown.join(", "));
+                let why = format!("{kind} in version {version:?} cannot be handled as a {kind}: {problem}");
+                Err(ApiError::BadRequest(why))
+            }
+            "Ignore" => Ok(Vec::new()),
+            _ => Ok(unknown),
+        }
+    }
+
+    /// Like [`run`](Self::run), and checks the parameters `fieldValidation`, `fieldManager` and `force`.
     pub(super) fn run_write(&self, options: &str) -> Result<Run, ApiError> {
         let wanted = &self.request.params.field_validation;
         if !["", "Ignore", "Strict", "Warn"].contains(&wanted.as_str()) {
@@ -359,7 +376,8 @@ impl Call<'_> {
     /// The client, as the owner of the fields that it writes.
     pub(super) fn author(&self, place: &Place) -> Author {
         let manager = field_manager::name(&self.request.params.field_manager, self.user_agent);
-        Author { manager, subresource: place.subresource, time: self.shared.now() }
+        let is_strict = self.request.params.field_validation == "Strict";
+        Author { manager, subresource: place.subresource, time: self.shared.now(), is_strict }
     }
 
     /// The body of a server-side apply.

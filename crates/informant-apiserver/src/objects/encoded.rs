@@ -135,7 +135,7 @@ impl Encoded {
             }
         };
         let metadata = metadata.unwrap_or_default();
-        Object { metadata, managed, author: None, rest: self.rest.iter().map(field).collect() }
+        Object { metadata, managed, rest: self.rest.iter().map(field).collect(), ..Object::default() }
     }
 }
 

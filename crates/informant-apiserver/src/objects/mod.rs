@@ -6,7 +6,6 @@
 
 pub(crate) mod defaults;
 pub(crate) mod encoded;
-mod fields;
 mod key;
 pub(crate) mod patch;
 pub(crate) mod rules;
@@ -23,6 +22,7 @@ use crate::{
     apply::Author,
     error::ApiError,
     registry::kind::{Kind, Origin},
+    schema,
 };
 
 pub(crate) use key::Key;
@@ -36,6 +36,8 @@ pub(crate) struct Object {
     pub(crate) managed: Bytes,
     /// The client that sent the object, whose fields are tracked; `None` for the server itself, and for the test that runs it.
     pub(crate) author: Option<Author>,
+    /// Messages about the fields that the kind does not have, and which are not stored.
+    pub(crate) unknown: Vec<String>,
     /// All other fields, such as `spec` and `status`, as compact JSON: most rules only compare them.
     pub(crate) rest: BTreeMap<String, Bytes>,
 }
@@ -52,9 +54,11 @@ impl Object {
                 }
             }
         }
-        fields::check(kind, &value).map_err(ApiError::BadRequest)?;
-        fields::fill_in_nulls(kind, &mut value);
-        let mut object = Self::check(kind, value)?;
+        let unknown = schema::decode(kind, &mut value).map_err(|problem| {
+            let Kind { kind, version, .. } = kind;
+            ApiError::BadRequest(format!("{kind} in version {version:?} cannot be handled as a {kind}: {problem}"))
+        })?;
+        let mut object = Self { unknown, ..Self::check(kind, value)? };
         validate::types(&object.metadata)?;
         validate::normalize(&mut object.metadata);
         Ok(object)
@@ -108,7 +112,7 @@ impl Object {
         let managed = metadata.remove("managedFields").filter(|managed| !managed.is_null());
         let managed = managed.map(|managed| managed.to_string().into()).unwrap_or_default();
         let rest = rest.into_iter().map(|(field, value)| (field, value.to_string().into())).collect();
-        Self { metadata, managed, author: None, rest }
+        Self { metadata, managed, rest, ..Self::default() }
     }
 
     /// A string field of the metadata; empty if it is absent.

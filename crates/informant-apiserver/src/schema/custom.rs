@@ -28,7 +28,7 @@ pub(crate) fn read(schema: &Value) -> Types {
         fields.push(Field { name: name.into(), place, is_always_there: false });
     }
     fields.sort_by(|one, other| one.name.cmp(&other.name));
-    types.add(Shape::Map { fields, values, is_atomic: false });
+    types.add(Shape::Map { name: Box::default(), fields, values, is_atomic: false });
     types
 }
 
@@ -48,7 +48,8 @@ fn add(types: &mut Types, schema: &Value, keeps_unknown_outside: bool) -> Place 
                 fields.push(Field { name: "metadata".into(), place, is_always_there: false });
                 fields.sort_by(|one, other| one.name.cmp(&other.name));
             }
-            Shape::Map { fields, values, is_atomic: schema["x-kubernetes-map-type"] == "atomic" }
+            let is_atomic = schema["x-kubernetes-map-type"] == "atomic";
+            Shape::Map { name: Box::default(), fields, values, is_atomic }
         }
         Some("array") => {
             let items = add(types, &schema["items"], keeps_unknown);

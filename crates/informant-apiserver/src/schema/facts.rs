@@ -74,7 +74,8 @@ impl Facts {
                 fields.push(facts.field(line));
             }
             if !is_any {
-                facts.types.0[place as usize] = Shape::Map { fields, values: None, is_atomic };
+                let name = head.split(' ').next().unwrap_or_default().into();
+                facts.types.0[place as usize] = Shape::Map { name, fields, values: None, is_atomic };
             }
         }
         facts
@@ -98,7 +99,10 @@ impl Facts {
     }
 
     fn shape(&mut self, word: &'static str) -> Shape {
-        let map = |values, is_atomic| Shape::Map { fields: Vec::new(), values: Some(values), is_atomic };
+        let map = |values, is_atomic| {
+            let (name, fields) = (Box::default(), Vec::new());
+            Shape::Map { name, fields, values: Some(values), is_atomic }
+        };
         if let Some((prefix, rest)) = word.split_once(':') {
             return match prefix {
                 "map" => map(self.place(rest), false),
@@ -109,8 +113,14 @@ impl Facts {
             };
         }
         match word {
-            "string" | "bytes" => Shape::Scalar(Scalar::String),
-            "int" | "long" | "number" => Shape::Scalar(Scalar::Number),
+            "string" => Shape::Scalar(Scalar::String),
+            "bytes" => Shape::Scalar(Scalar::Bytes),
+            "int" => Shape::Scalar(Scalar::Int),
+            "long" => Shape::Scalar(Scalar::Long),
+            "number" => Shape::Scalar(Scalar::Number),
+            "time" | "microTime" => Shape::Scalar(Scalar::Time),
+            "quantity" => Shape::Scalar(Scalar::Quantity),
+            "intOrString" => Shape::Scalar(Scalar::IntOrString),
             "bool" => Shape::Scalar(Scalar::Bool),
             "raw" => Shape::Whole,
             "any" => Shape::Any,
@@ -122,7 +132,7 @@ impl Facts {
     fn with_ownership(&mut self, word: &'static str, is_atomic: bool) -> Shape {
         let place = self.place(word);
         match self.types.0[place as usize].clone() {
-            Shape::Map { fields, values, .. } => Shape::Map { fields, values, is_atomic },
+            Shape::Map { name, fields, values, .. } => Shape::Map { name, fields, values, is_atomic },
             // A type that is read later; only maps have this prefix.
             other @ (Shape::Scalar(_) | Shape::List { .. } | Shape::Any | Shape::Whole | Shape::Metadata) => other,
         }
@@ -167,7 +177,7 @@ mod tests {
 
         let container = at(deployment, "spec.template.spec.containers.[]");
         assert_eq!(at(container, "image").shape, &Shape::Scalar(Scalar::String));
-        assert_eq!(at(container, "resources.limits.cpu").shape, &Shape::Scalar(Scalar::Any));
+        assert_eq!(at(container, "resources.limits.cpu").shape, &Shape::Scalar(Scalar::Quantity));
         assert!(matches!(at(container, "args").shape, Shape::List { kind: ListKind::Atomic, .. }));
         assert!(matches!(at(deployment, "spec.selector").shape, Shape::Map { is_atomic: true, .. }));
         assert!(matches!(at(service, "spec.selector").shape, Shape::Map { is_atomic: true, .. }));

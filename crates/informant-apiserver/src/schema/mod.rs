@@ -1,13 +1,16 @@
 //! What the server knows about the fields of a kind: their types, and which values belong together when several clients write them.
 //!
 //! - **In:** the table of the built-in kinds (`facts`), the schema of a custom kind (`custom`).
-//! - **Out:** a [`Type`] that other modules walk by, together with an object.
-//! - **Knows nothing of:** objects, requests.
+//! - **Out:** a [`Type`] that other modules walk by, together with an object; objects without unknown fields (`decode`).
+//! - **Knows nothing of:** requests.
 
 pub(crate) mod custom;
+mod decode;
 mod facts;
 
 use serde_json::Value;
+
+pub(crate) use decode::decode;
 
 use crate::registry::kind::{Kind, Origin};
 
@@ -32,6 +35,8 @@ pub(crate) type Place = u32;
 pub(crate) enum Shape {
     Scalar(Scalar),
     Map {
+        /// The name of the type of a built-in kind; empty for a map whose keys are data.
+        name: Box<str>,
         fields: Vec<Field>,
         /// The type of the values whose keys are not in `fields`; `None` if there are none.
         values: Option<Place>,
@@ -54,8 +59,19 @@ pub(crate) enum Shape {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scalar {
     String,
+    /// A string in base64.
+    Bytes,
+    /// An integer of 32 bits.
+    Int,
+    /// An integer of 64 bits.
+    Long,
     Number,
     Bool,
+    /// A time in the format of RFC 3339.
+    Time,
+    /// An amount with a unit, such as `250m`.
+    Quantity,
+    IntOrString,
     Any,
 }
 

@@ -13,7 +13,7 @@ use crate::{
     apply::Application,
     error::ApiError,
     objects::{Key, Object, encoded::Encoded, rules, rules::Part, scale},
-    registry::{Served, kind::Origin},
+    registry::Served,
     world::{Run, Stored, World, check_name},
 };
 
@@ -36,11 +36,7 @@ impl World {
         let stored = old.as_ref().map(|old| old.decode().managed).unwrap_or_default();
         let live = old.as_ref().map(|old| without_managed_fields(old)).unwrap_or_default();
         let (merged, managers) = apply::apply(&served.kind, &live, &stored, application)?;
-        let mut merged = Value::Object(merged);
-        if served.kind.origin == Origin::BuiltIn {
-            remove_nulls(&mut merged);
-        }
-        let mut object = Object::read(&served.kind, merged.to_string().as_bytes())?;
+        let mut object = Object::read(&served.kind, Value::Object(merged).to_string().as_bytes())?;
         object.managed = if self.tracks_fields { managers.write().into() } else { stored };
         rules::check_request_namespace(&served.kind, key.namespace(), &object)?;
         check_applied_name(&object, &key)?;
@@ -76,18 +72,6 @@ impl World {
             object.managed = managers.write().into();
         }
         self.update(served, key, object, Part::Main, now, run).map(Stored::into_object)
-    }
-}
-
-/// Removes nulls from maps, as decoding into Go types does.
-fn remove_nulls(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, value| !value.is_null());
-            map.values_mut().for_each(remove_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(remove_nulls),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

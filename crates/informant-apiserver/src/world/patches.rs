@@ -33,7 +33,7 @@ impl World {
         let whole = serde_json::from_slice(&old.object()).unwrap_or_default();
         let before = old.decode();
         let read = |json: &[u8]| Object::read(&served.kind, json);
-        let mut patched = patched(&served.kind, &key, patch, whole, read)?;
+        let mut patched = patched(&served.kind, &key, patch, whole, read, author)?;
         rules::check_uid_is_kept(&served.kind, &before, &patched)?;
         if patched.text("resourceVersion").is_empty() && served.kind.updates_blindly {
             patched.set("resourceVersion", before.text("resourceVersion"));
@@ -72,7 +72,7 @@ impl World {
         run: Run,
     ) -> Result<Arc<Encoded>, ApiError> {
         let scale = scale::of(&self.get(served, &key)?.decode());
-        let mut scale = patched(&scale::kind(), &key, patch, scale, scale::read)?;
+        let mut scale = patched(&scale::kind(), &key, patch, scale, scale::read, author)?;
         scale.author = Some(author.clone());
         self.update_scale(served, key, &scale, now, run)
     }
@@ -85,13 +85,19 @@ fn patched(
     patch: &Patch,
     whole: Map<String, Value>,
     read: impl FnOnce(&[u8]) -> Result<Object, ApiError>,
+    author: &Author,
 ) -> Result<Object, ApiError> {
     let text = patch.apply(kind, whole)?.to_string();
-    let patched = read(text.as_bytes()).map_err(|error| {
-        // kube-apiserver answers 422, not 400, because the request could be read and only its result is invalid.
-        let cause = Cause::invalid("patch", &format!("{text:?}"), &error.to_string());
+    // kube-apiserver answers 422, not 400, because the request could be read and only its result is invalid.
+    let invalid = |why: &str| {
+        let cause = Cause::invalid("patch", &format!("{text:?}"), why);
         ApiError::invalid(kind, key.name(), cause)
-    })?;
+    };
+    let mut patched = read(text.as_bytes()).map_err(|error| invalid(&error.to_string()))?;
+    let unknown = std::mem::take(&mut patched.unknown);
+    if author.is_strict && !unknown.is_empty() {
+        return Err(invalid(&format!("strict decoding error: {}", unknown.join(", "))));
+    }
     check_name(&patched, key)?;
     Ok(patched)
 }

@@ -21,6 +21,7 @@ mod sequences;
 mod strategic;
 mod subresources;
 mod tables;
+mod types;
 mod watches;
 
 use std::ops::Deref;
