@@ -1,4 +1,4 @@
-//! Measures the costs of the server: memory per object, CPU time per listed object and per sent event.
+//! Measures the costs of the server: memory per object, time per create, CPU time per listed object and per sent event.
 //!
 //! The server runs in its own thread, and the benchmark counts only the CPU time of that thread, not that of clients. Run it with
 //! `cargo bench -p informant-apiserver`.
@@ -23,6 +23,7 @@ use hyper_util::{
 };
 use informant_apiserver::{ApiServer, Load};
 use tokio::{runtime::Builder, sync::oneshot};
+use tower::ServiceExt;
 
 const PODS: usize = 20_000;
 const EVENTS: usize = 20_000;
@@ -33,6 +34,7 @@ fn main() {
     let (pods, events, rounds) =
         if std::env::args().any(|argument| argument == "--bench") { (PODS, EVENTS, ROUNDS) } else { (200, 200, 1) };
     memory(pods);
+    creates(pods, rounds);
     lists(pods, rounds);
     watches(events, rounds);
 }
@@ -67,6 +69,48 @@ fn memory(pods: usize) {
         "  history of 10,000 changes      {:>9} bytes   for each change, after many",
         churn.bytes_current / 10_000
     );
+}
+
+/// Creates by a client in this process, with managed fields and without.
+fn creates(pods: usize, rounds: usize) {
+    println!("a create by a client in-process, of a pod");
+    let bodies = runtime().block_on(new_pods(pods));
+    let servers =
+        [("with managed fields", ApiServer::builder()), ("without", ApiServer::builder().without_managed_fields())];
+    for (name, builder) in servers {
+        let builder = builder.allow_missing_namespaces();
+        let time = (0..rounds).map(|_| time_of_creates(&builder.clone().build(), &bodies)).min().unwrap();
+        println!("  {name:<30} {:>9.1} µs", micros(time, pods));
+    }
+}
+
+fn time_of_creates(server: &ApiServer, bodies: &[(String, Bytes)]) -> Duration {
+    runtime().block_on(async {
+        let start = Instant::now();
+        for (path, body) in bodies {
+            let request = Request::post(path).header("content-type", "application/json");
+            let request = request.body(Full::new(body.clone())).unwrap();
+            assert_eq!(server.service().oneshot(request).await.unwrap().status(), 201);
+        }
+        start.elapsed()
+    })
+}
+
+/// The paths and bodies of creates, prepared before the measurement.
+async fn new_pods(pods: usize) -> Vec<(String, Bytes)> {
+    let server = ApiServer::new();
+    Load::of("pods", pods).fill(&server).await.unwrap();
+    let body = |mut pod: serde_json::Value| {
+        let metadata = pod["metadata"].as_object_mut().unwrap();
+        metadata.remove("resourceVersion");
+        metadata.remove("managedFields");
+        (format!("/api/v1/namespaces/{}/pods", text(metadata, "namespace")), pod.to_string().into())
+    };
+    server.list("pods").unwrap().into_iter().map(body).collect()
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    Builder::new_current_thread().enable_time().build().unwrap()
 }
 
 fn lists(pods: usize, rounds: usize) {

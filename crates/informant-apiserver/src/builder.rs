@@ -32,6 +32,7 @@ pub struct ApiServerBuilder {
     has_built_in_kinds: bool,
     is_bootstrapped: bool,
     namespace_check: NamespaceCheck,
+    tracks_fields: bool,
     remembered_requests: usize,
     collects_garbage: bool,
     /// Custom resource definitions that exist from the start.
@@ -47,6 +48,7 @@ impl Default for ApiServerBuilder {
             has_built_in_kinds: true,
             is_bootstrapped: false,
             namespace_check: NamespaceCheck::Existing,
+            tracks_fields: true,
             remembered_requests: 100_000,
             collects_garbage: false,
             definitions: Vec::new(),
@@ -123,6 +125,16 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Stores `metadata.managedFields` as clients send them. Default: the server notes which client wrote which fields, as kube-apiserver
+    /// does.
+    ///
+    /// A server-side apply then neither finds conflicts nor removes fields that the client no longer applies.
+    #[must_use]
+    pub fn without_managed_fields(mut self) -> Self {
+        self.tracks_fields = false;
+        self
+    }
+
     /// Sets how many requests the log keeps; it drops the oldest ones beyond that. Default: 100,000.
     #[must_use]
     pub fn remember_requests(mut self, requests: usize) -> Self {
@@ -145,6 +157,7 @@ impl ApiServerBuilder {
         if self.collects_garbage {
             world.start_collector();
         }
+        world.tracks_fields = self.tracks_fields;
         let is_served =
             |kind: &Kind| self.has_built_in_kinds || (definition::defines(kind) && !self.definitions.is_empty());
         Registry::builtin_kinds().filter(is_served).for_each(|kind| world.add_version(kind));

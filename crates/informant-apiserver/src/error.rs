@@ -83,6 +83,15 @@ pub enum ApiError {
         why: String,
     },
 
+    /// A client applies fields that belong to others.
+    #[error("{why}")]
+    ApplyConflict {
+        /// The fields and their managers, for the message.
+        why: String,
+        /// One entry for each field.
+        causes: Vec<Cause>,
+    },
+
     /// The object or the options in the request have invalid fields.
     #[error("{} \"{name}\" is invalid: {}", qualified(kind), join(causes))]
     Invalid {
@@ -259,7 +268,7 @@ impl ApiError {
             Self::UnknownPath | Self::UnknownKind { .. } | Self::NotFound { .. } => 404,
             Self::Forbidden { .. } => 403,
             Self::DisruptionRefused { .. } => 429,
-            Self::AlreadyExists { .. } | Self::Conflict { .. } => 409,
+            Self::AlreadyExists { .. } | Self::Conflict { .. } | Self::ApplyConflict { .. } => 409,
             Self::Invalid { .. } | Self::BadPatch => 422,
             Self::BadRequest(_) => 400,
             Self::MethodNotAllowed => 405,
@@ -280,7 +289,7 @@ impl ApiError {
             Self::Forbidden { .. } => "Forbidden",
             Self::DisruptionRefused { .. } => "TooManyRequests",
             Self::AlreadyExists { .. } => "AlreadyExists",
-            Self::Conflict { .. } => "Conflict",
+            Self::Conflict { .. } | Self::ApplyConflict { .. } => "Conflict",
             Self::Invalid { .. } | Self::BadPatch => "Invalid",
             Self::BadRequest(_) => "BadRequest",
             Self::MethodNotAllowed => "MethodNotAllowed",
@@ -306,6 +315,7 @@ impl ApiError {
             | Self::Forbidden { .. }
             | Self::DisruptionRefused { .. }
             | Self::Conflict { .. }
+            | Self::ApplyConflict { .. }
             | Self::Invalid { .. }
             | Self::BadPatch
             | Self::BadRequest(_)
@@ -361,6 +371,9 @@ impl ApiError {
                 let mut details = named(name, &kind.group, &kind.kind);
                 details["causes"] = causes.iter().map(Cause::as_json).collect();
                 Some(details)
+            }
+            Self::ApplyConflict { causes, .. } => {
+                Some(json!({"causes": causes.iter().map(Cause::as_json).collect::<Vec<_>>()}))
             }
             Self::DisruptionRefused { budget } => {
                 let message = format!("The disruption budget {budget} allows no more disruptions");

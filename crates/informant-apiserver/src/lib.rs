@@ -201,10 +201,10 @@
 //!
 //! - No controllers except garbage collection: nothing is scheduled or scaled, and pods do not run. Pods are deleted without a grace
 //!   period.
-//! - No schemas and few defaults: the server stores fields as they were sent. It checks the types of frequently used fields.
+//! - Few defaults. Fields of built-in kinds are checked for their names and types; those of custom kinds are stored as they were sent.
 //! - No access control: every request is allowed.
 //! - No admission plugins and webhooks.
-//! - No server-side apply, and no bodies in protobuf.
+//! - No bodies in protobuf or CBOR.
 //! - No subresources that need a kubelet: `log`, `exec`, `attach`, `portforward`, `proxy`.
 //! - One version per custom kind: the storage version.
 //! - Field selectors only for the fields that kube-apiserver 1.37 supports, such as `spec.nodeName` of pods, and for
@@ -230,6 +230,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod access;
+mod apply;
 mod bootstrap;
 mod builder;
 #[cfg(feature = "kube")]

@@ -155,7 +155,7 @@ impl Shared {
     }
 
     /// The current time as timestamps in objects have it, in whole seconds.
-    fn now(&self) -> String {
+    pub(crate) fn now(&self) -> String {
         let now = self.timestamp();
         let whole = TimestampRound::new().smallest(Unit::Second).mode(RoundMode::Trunc);
         now.round(whole).unwrap_or(now).to_string()

@@ -12,11 +12,14 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
+    apply::{Application, Author},
     error::{ApiError, Cause},
     faults::orders::{Orders, WatchList},
     http::{
         answer::Answer,
         delete_options::DeleteOptions,
+        field_manager,
+        field_manager::APPLY,
         negotiate::{AnswerTo, Wanted, form, wanted, wants_aggregated},
         request::{ApiRequest, Document, Place, Target, Verb},
         service::Connection,
@@ -52,6 +55,8 @@ pub(crate) struct Call<'a> {
     pub(crate) accept: &'a str,
     /// The `Authorization` header.
     pub(crate) authorization: &'a str,
+    /// The `User-Agent` header.
+    pub(crate) user_agent: &'a str,
     /// The content type of the body, without parameters.
     pub(crate) content_type: &'a str,
     pub(crate) body: Bytes,
@@ -257,43 +262,49 @@ impl Call<'_> {
     fn create(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::One)?;
         let mut unknown = UnknownFields::new(self.field_validation("CreateOptions")?);
-        let object = Object::read_noting(&served.kind, self.json()?, &mut unknown)?;
+        let mut object = Object::read_noting(&served.kind, self.json()?, &mut unknown)?;
+        unknown.check(&served.kind)?;
+        object.author = Some(self.author(place));
         if !place.namespace.is_empty() && !is_dns_label(&place.namespace) {
             return Err(ApiError::not_found(&Kind::new("", "v1", "Namespace", "namespaces"), &place.namespace));
         }
         let run = self.run_write("CreateOptions")?;
         let created = self.shared.change(|world, now| world.create(served, &place.namespace, object, now, run))?;
-        Ok(Answer::object(201, &created, form).with_warnings(&unknown.warnings))
+        Ok(Answer::object(201, &created, form).with_warnings(unknown.warnings()))
     }
 
     fn update(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::One)?;
         let mut unknown = UnknownFields::new(self.field_validation("UpdateOptions")?);
-        let object = Object::read_noting(&served.kind, self.json()?, &mut unknown)?;
+        let mut object = Object::read_noting(&served.kind, self.json()?, &mut unknown)?;
+        unknown.check(&served.kind)?;
+        object.author = Some(self.author(place));
         let key = Key::new(&place.namespace, &place.name);
         check_name(&object, &key)?;
-        let part = written_part(place);
+        let part = Part::of(place.subresource);
         let run = self.run_write("UpdateOptions")?;
-        let stored = self.shared.change(|world, now| world.update(served, key, object, part, now, run))?;
-        let answer = match stored {
-            Stored::Created(object) => Answer::object(201, &object, form),
-            Stored::Updated(object) => Answer::object(200, &object, form),
-        };
-        Ok(answer.with_warnings(&unknown.warnings))
+        let updated = self.shared.change(|world, now| world.update(served, key, object, part, now, run))?;
+        Ok(stored(&updated, form).with_warnings(unknown.warnings()))
     }
 
     fn patch(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
         let form = form(self.accept, AnswerTo::One)?;
-        let patch = Patch::read(&served.kind, self.content_type, &self.body)?;
         let key = Key::new(&place.namespace, &place.name);
-        let part = written_part(place);
+        let author = self.author(place);
+        if self.content_type == APPLY {
+            let (application, run) = self.application(&author)?;
+            let applied = self.shared.change(|world, now| world.apply(served, key, &application, now, run))?;
+            return Ok(stored(&applied, form));
+        }
+        let patch = Patch::read(&served.kind, self.content_type, &self.body)?;
         let run = self.run_write("PatchOptions")?;
         let mut unknown = UnknownFields::new(self.field_validation("PatchOptions")?);
         let patched = self.shared.change(|world, now| {
-            let patched = world.patched(served, &key, &patch, &mut unknown)?;
-            world.update(served, key, patched, part, now, run).map(Stored::into_object)
+            let mut patched = world.patched(served, &key, &patch, &mut unknown)?;
+            patched.author = Some(author);
+            world.update(served, key, patched, Part::of(place.subresource), now, run).map(Stored::into_object)
         })?;
-        Ok(Answer::object(200, &patched, form).with_warnings(&unknown.warnings))
+        Ok(Answer::object(200, &patched, form).with_warnings(unknown.warnings()))
     }
 
     fn delete(&self, place: &Place, served: &Served) -> Result<Answer, ApiError> {
@@ -343,9 +354,10 @@ impl Call<'_> {
         }
     }
 
-    /// Like [`run`](Self::run), and checks the parameter `fieldValidation`.
+    /// Like [`run`](Self::run), and checks the parameters `fieldValidation`, `fieldManager` and `force`.
     pub(super) fn run_write(&self, options: &str) -> Result<Run, ApiError> {
         self.field_validation(options)?;
+        field_manager::check(options, self.content_type == APPLY, &self.request.params)?;
         self.run(options)
     }
 
@@ -362,18 +374,28 @@ impl Call<'_> {
             }
         }
     }
+
+    /// The client, as the owner of the fields that it writes.
+    pub(super) fn author(&self, place: &Place) -> Author {
+        let manager = field_manager::name(&self.request.params.field_manager, self.user_agent);
+        Author { manager, subresource: place.subresource, time: self.shared.now() }
+    }
+
+    /// The body of a server-side apply.
+    pub(super) fn application<'a>(&self, author: &'a Author) -> Result<(Application<'a>, Run), ApiError> {
+        let run = self.run_write("PatchOptions")?;
+        let fields = field_manager::read_application(&self.body)?;
+        // Without managed fields, nobody is known to own anything.
+        let force = self.request.params.force == Some(true) || !self.shared.world.read().tracks_fields;
+        Ok((Application { author, fields, force }, run))
+    }
 }
 
-/// The part of an object that a request to this path writes.
-fn written_part(place: &Place) -> Part {
-    match place.subresource {
-        Some(Subresource::Status) => Part::Status,
-        Some(Subresource::Approval) => Part::Field { of: "status", name: "conditions" },
-        Some(Subresource::EphemeralContainers) => Part::Field { of: "spec", name: "ephemeralContainers" },
-        Some(Subresource::Finalize) => Part::Field { of: "spec", name: "finalizers" },
-        Some(Subresource::Scale | Subresource::Eviction | Subresource::Binding | Subresource::Token) | None => {
-            Part::Main
-        }
+/// The response to an update.
+fn stored(stored: &Stored, form: Form) -> Answer {
+    match stored {
+        Stored::Created(object) => Answer::object(201, object, form),
+        Stored::Updated(object) => Answer::object(200, object, form),
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod answer;
 mod delete_options;
+mod field_manager;
 mod handle;
 pub(crate) mod listener;
 mod negotiate;

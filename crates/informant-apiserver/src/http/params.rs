@@ -31,6 +31,8 @@ pub(crate) struct Params {
     /// Present but empty for `dryRun=`, which is invalid.
     pub(crate) dry_run: Option<String>,
     pub(crate) field_validation: String,
+    pub(crate) field_manager: String,
+    pub(crate) force: Option<bool>,
     include_object: String,
     pub(crate) propagation_policy: Option<String>,
     pub(crate) orphan_dependents: Option<bool>,
@@ -54,6 +56,8 @@ impl Params {
                 "timeoutSeconds" => params.timeout_seconds = whole(&name, &value)?.filter(|seconds| *seconds != 0),
                 "dryRun" => params.dry_run = Some(value.into_owned()),
                 "fieldValidation" => params.field_validation = value.into_owned(),
+                "fieldManager" => params.field_manager = value.into_owned(),
+                "force" => params.force = Some(is_true(&value)),
                 "propagationPolicy" => params.propagation_policy = Some(value.into_owned()),
                 "orphanDependents" => params.orphan_dependents = Some(is_true(&value)),
                 "includeObject" => params.include_object = value.into_owned(),

@@ -179,7 +179,9 @@ impl ApiService {
         let connection = self.connection.as_ref();
         let content_type = text(headers, &header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
         let authorization = text(headers, &header::AUTHORIZATION);
-        Call { shared: &self.shared, connection, request, accept, authorization, content_type, body, orders }.answer()
+        let user_agent = text(headers, &header::USER_AGENT);
+        let shared = &self.shared;
+        Call { shared, connection, request, accept, authorization, user_agent, content_type, body, orders }.answer()
     }
 }
 

@@ -13,6 +13,7 @@ use crate::{
     http::{
         answer::Answer,
         delete_options::DeleteOptions,
+        field_manager::APPLY,
         handle::Call,
         negotiate::{AnswerTo, form},
         request::{Place, Verb},
@@ -39,15 +40,21 @@ impl Call<'_> {
         let key = Key::new(&place.namespace, &place.name);
         let object = match self.request.verb {
             Verb::Update => {
-                let scale = scale::read(self.json()?)?;
+                let mut scale = scale::read(self.json()?)?;
+                scale.author = Some(self.author(place));
                 check_name(&scale, &key)?;
                 let run = self.run_write("UpdateOptions")?;
                 self.shared.change(|world, now| world.update_scale(served, key, &scale, now, run))?
             }
+            Verb::Patch if self.content_type == APPLY => {
+                let author = self.author(place);
+                let (application, run) = self.application(&author)?;
+                self.shared.change(|world, now| world.apply_scale(served, key, &application, now, run))?
+            }
             Verb::Patch => {
                 let patch = Patch::read(&scale::kind(), self.content_type, &self.body)?;
-                let run = self.run_write("PatchOptions")?;
-                self.shared.change(|world, now| world.patch_scale(served, key, &patch, now, run))?
+                let (author, run) = (self.author(place), self.run_write("PatchOptions")?);
+                self.shared.change(|world, now| world.patch_scale(served, key, &patch, &author, now, run))?
             }
             Verb::Get
             | Verb::List

@@ -20,7 +20,15 @@ pub(crate) fn read(kind: &Kind, value: &mut Value, unknown: &mut UnknownFields) 
     if let Some(schema) = &kind.schema {
         paths.extend(schema.normalize(fields).map_err(ApiError::BadRequest)?);
     }
-    unknown.note(kind, paths)
+    unknown.note(paths);
+    Ok(())
+}
+
+/// Adds the defaults of the schema.
+pub(crate) fn fill_in_defaults(kind: &Kind, value: &mut Value) {
+    if let (Some(schema), Value::Object(fields)) = (&kind.schema, value) {
+        schema.fill_in_defaults(fields);
+    }
 }
 
 /// An object as its version stores it: without unknown fields, with defaults.
@@ -36,9 +44,9 @@ pub(crate) fn pruned(kind: &Kind, object: Object) -> Object {
 
 fn converted(kind: &Kind, object: Object, convert: impl FnOnce(&VersionSchema, &mut Map<String, Value>)) -> Object {
     let Some(schema) = &kind.schema else { return object };
-    let (mut fields, metadata) = (rest(&object), object.metadata);
+    let mut fields = rest(&object);
     convert(schema, &mut fields);
-    Object { metadata, ..Object::from_value(fields.into()) }
+    Object { rest: Object::from_value(fields.into()).rest, ..object }
 }
 
 /// Adds the default of the status to a new object, which has none.

@@ -35,6 +35,8 @@ pub(crate) struct Encoded {
     line: Bytes,
     /// The position of the value of `metadata` in the line.
     metadata: Range<u32>,
+    /// The position of the value of `managedFields`, the last field of `metadata`; empty if there are none.
+    managed: Range<u32>,
     /// The other fields, and the positions of their values in the line.
     rest: Box<[(Box<str>, Range<u32>)]>,
     /// The same line with metadata only, encoded at the first request for it.
@@ -46,7 +48,8 @@ pub(crate) const METADATA_HEAD: &str = r#"{"kind":"PartialObjectMetadata","apiVe
 
 impl Encoded {
     pub(crate) fn new(kind: &Kind, change: Change, object: &Object) -> Self {
-        let mut line = Vec::with_capacity(2048 + object.rest.values().map(Bytes::len).sum::<usize>());
+        let mut line =
+            Vec::with_capacity(2048 + object.managed.len() + object.rest.values().map(Bytes::len).sum::<usize>());
         line.extend_from_slice(line_head(change).as_bytes());
         line.extend_from_slice(br#"{"kind":"#);
         write(&mut line, &Value::from(&*kind.kind));
@@ -55,6 +58,15 @@ impl Encoded {
         line.extend_from_slice(br#","metadata":"#);
         let begin = position(&line);
         write(&mut line, &object.metadata);
+        let mut managed = 0..0;
+        if !object.managed.is_empty() {
+            line.pop();
+            line.extend_from_slice(if object.metadata.is_empty() { &MANAGED_FIELDS[1..] } else { MANAGED_FIELDS });
+            managed.start = position(&line);
+            line.extend_from_slice(&object.managed);
+            managed.end = position(&line);
+            line.push(b'}');
+        }
         let metadata = begin..position(&line);
         let write_field = |(field, value): (&String, &Bytes)| {
             line.push(b',');
@@ -67,7 +79,7 @@ impl Encoded {
         let rest = object.rest.iter().map(write_field).collect();
         line.extend_from_slice(b"}}\n");
         line.shrink_to_fit();
-        Self { change, line: line.into(), metadata, rest, metadata_line: OnceLock::new() }
+        Self { change, line: line.into(), metadata, managed, rest, metadata_line: OnceLock::new() }
     }
 
     /// The number of JSON bytes that this state holds in memory.
@@ -112,11 +124,23 @@ impl Encoded {
         let field = |(field, range): &(Box<str>, Range<u32>)| {
             (field.to_string(), self.line.slice(range.start as usize..range.end as usize))
         };
+        let managed = self.line.slice(self.managed.start as usize..self.managed.end as usize);
         // `new` encoded the JSON, so decoding does not fail.
-        let metadata = serde_json::from_slice(self.metadata()).unwrap_or_default();
-        Object { metadata, rest: self.rest.iter().map(field).collect() }
+        let metadata = match managed.is_empty() {
+            true => serde_json::from_slice(self.metadata()),
+            false => {
+                let own = self.metadata.start as usize..self.managed.start as usize;
+                let own = self.line[own].strip_suffix(MANAGED_FIELDS).unwrap_or(b"{");
+                serde_json::from_slice(&[own, b"}"].concat())
+            }
+        };
+        let metadata = metadata.unwrap_or_default();
+        Object { metadata, managed, rest: self.rest.iter().map(field).collect(), ..Object::default() }
     }
 }
+
+/// What precedes the managed fields.
+const MANAGED_FIELDS: &[u8] = br#","managedFields":"#;
 
 const LINE_TAIL: &[u8] = b"}\n";
 

@@ -7,7 +7,6 @@
 pub(crate) mod custom;
 pub(crate) mod defaults;
 pub(crate) mod encoded;
-mod fields;
 mod key;
 pub(crate) mod patch;
 pub(crate) mod propagation;
@@ -23,9 +22,11 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use crate::{
+    apply::Author,
     error::ApiError,
     objects::unknown::UnknownFields,
     registry::kind::{Kind, Origin},
+    schema,
 };
 
 pub(crate) use key::Key;
@@ -33,7 +34,12 @@ pub(crate) use key::Key;
 /// A decoded object. `kind` and `apiVersion` are those of its collection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Object {
+    /// Without `managedFields`.
     pub(crate) metadata: Map<String, Value>,
+    /// `managedFields` as JSON; empty if there are none. Most requests only copy them.
+    pub(crate) managed: Bytes,
+    /// The client that sent the object, whose fields are tracked; `None` for the server itself, and for the test that runs it.
+    pub(crate) author: Option<Author>,
     /// All other fields, such as `spec` and `status`, as compact JSON: most rules only compare them.
     pub(crate) rest: BTreeMap<String, Bytes>,
 }
@@ -55,9 +61,19 @@ impl Object {
                 }
             }
         }
-        fields::check(kind, &value).map_err(ApiError::BadRequest)?;
-        fields::fill_in_nulls(kind, &mut value);
+        unknown.note(decode(kind, &mut value)?);
         custom::read(kind, &mut value, unknown)?;
+        Self::checked(kind, value)
+    }
+
+    /// Checks the result of a server-side apply. The fields of a custom kind stay as they are, but for defaults.
+    pub(crate) fn of_apply(kind: &Kind, mut value: Value) -> Result<Self, ApiError> {
+        decode(kind, &mut value)?;
+        custom::fill_in_defaults(kind, &mut value);
+        Self::checked(kind, value)
+    }
+
+    fn checked(kind: &Kind, value: Value) -> Result<Self, ApiError> {
         let mut object = Self::check(kind, value)?;
         validate::types(&object.metadata)?;
         validate::normalize(&mut object.metadata);
@@ -87,6 +103,11 @@ impl Object {
         if validate::depth(&value) > validate::DEEPEST {
             return Err(ApiError::BadRequest(format!("the object is nested deeper than {} levels", validate::DEEPEST)));
         }
+        let managed = &value["metadata"]["managedFields"];
+        let is_list = managed.as_array().is_some_and(|list| list.iter().all(Value::is_object));
+        if !managed.is_null() && !is_list {
+            return Err(ApiError::BadRequest(format!("metadata.managedFields is not a list of objects: {managed}")));
+        }
         let object = Self::from_value(value);
         for field in ["name", "namespace", "generateName", "uid", "resourceVersion"] {
             if !matches!(object.metadata.get(field), None | Some(Value::Null | Value::String(_))) {
@@ -100,12 +121,14 @@ impl Object {
         let Value::Object(mut rest) = value else { return Self::default() };
         rest.remove("kind");
         rest.remove("apiVersion");
-        let metadata = match rest.remove("metadata") {
+        let mut metadata = match rest.remove("metadata") {
             Some(Value::Object(metadata)) => metadata,
             _ => Map::new(),
         };
+        let managed = metadata.remove("managedFields").filter(|managed| !managed.is_null());
+        let managed = managed.map(|managed| managed.to_string().into()).unwrap_or_default();
         let rest = rest.into_iter().map(|(field, value)| (field, value.to_string().into())).collect();
-        Self { metadata, rest }
+        Self { metadata, managed, rest, ..Self::default() }
     }
 
     /// A string field of the metadata; empty if it is absent.
@@ -136,4 +159,12 @@ impl Object {
     pub(crate) fn is_being_deleted(&self) -> bool {
         self.metadata.get("deletionTimestamp").is_some_and(|time| !time.is_null())
     }
+}
+
+/// Decodes an object of a built-in kind, and returns the paths of its unknown fields.
+fn decode(kind: &Kind, value: &mut Value) -> Result<Vec<String>, ApiError> {
+    schema::decode(kind, value).map_err(|problem| {
+        let Kind { kind, version, .. } = kind;
+        ApiError::BadRequest(format!("{kind} in version {version:?} cannot be handled as a {kind}: {problem}"))
+    })
 }

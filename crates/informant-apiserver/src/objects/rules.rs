@@ -11,6 +11,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::{
+    apply,
+    apply::Managers,
     error::{ApiError, Cause},
     objects::{Key, Object, custom, defaults, propagation, propagation::Propagation, validate},
     registry::{
@@ -33,6 +35,21 @@ pub(crate) enum Part {
         /// The field.
         name: &'static str,
     },
+}
+
+impl Part {
+    /// The part that a request to an object or to one of its subresources writes.
+    pub(crate) fn of(subresource: Option<Subresource>) -> Self {
+        match subresource {
+            Some(Subresource::Status) => Self::Status,
+            Some(Subresource::Approval) => Self::Field { of: "status", name: "conditions" },
+            Some(Subresource::EphemeralContainers) => Self::Field { of: "spec", name: "ephemeralContainers" },
+            Some(Subresource::Finalize) => Self::Field { of: "spec", name: "finalizers" },
+            Some(Subresource::Scale | Subresource::Eviction | Subresource::Binding | Subresource::Token) | None => {
+                Self::Main
+            }
+        }
+    }
 }
 
 /// Whether a request changes the state, or is a dry run.
@@ -166,7 +183,10 @@ pub(crate) fn create(
 }
 
 /// Returns the result of a client's update of the stored object.
+///
+/// The fields that the author of the update changes become his.
 pub(crate) fn update(kind: &Kind, key: &Key, old: &Object, mut new: Object, part: Part) -> Result<Updated, ApiError> {
+    let (author, managed) = (new.author.take(), new.managed.clone());
     let complaint = format!(
         "the namespace of the object ({}) does not match the namespace on the request ({})",
         new.text("namespace"),
@@ -177,7 +197,7 @@ pub(crate) fn update(kind: &Kind, key: &Key, old: &Object, mut new: Object, part
     validate::metadata(kind, &new)?;
 
     // The update ignores the sent content of the other part.
-    let next = match part {
+    let mut next = match part {
         Part::Main => {
             let mut next = with_kept_metadata(old, new);
             // Only the subresource `finalize` changes the finalizers in the spec of a namespace.
@@ -211,6 +231,10 @@ pub(crate) fn update(kind: &Kind, key: &Key, old: &Object, mut new: Object, part
         }
     };
     custom::check_changed(kind, old, &next, part)?;
+    next.managed = managed;
+    if let Some(author) = author {
+        next.managed = apply::updated(kind, Some(old), &next, &author);
+    }
     settle(kind, old, next)
 }
 
@@ -381,7 +405,7 @@ pub(crate) fn settle(kind: &Kind, old: &Object, mut next: Object) -> Result<Upda
     }
     let changed = |field: &&String| !is_same_json(old.rest.get(*field), next.rest.get(*field));
     let fields = old.rest.keys().chain(next.rest.keys()).filter(changed).collect::<BTreeSet<_>>();
-    if fields.is_empty() && next.metadata == old.metadata {
+    if fields.is_empty() && next.metadata == old.metadata && is_same_but_for_times(&old.managed, &next.managed) {
         return Ok(Updated::Same);
     }
     if fields.iter().any(|field| !(kind.has(Subresource::Status) && *field == "status")) {
@@ -401,6 +425,12 @@ fn is_same_json(left: Option<&Bytes>, right: Option<&Bytes>) -> bool {
         (None, None) => true,
         (None, Some(_)) | (Some(_), None) => false,
     }
+}
+
+/// Returns true if two lists of managed fields differ only in their times.
+fn is_same_but_for_times(old: &Bytes, new: &Bytes) -> bool {
+    let equal = || Some(Managers::read(old).ok()?.equals_but_for_times(&Managers::read(new).ok()?));
+    old == new || equal().unwrap_or(false)
 }
 
 fn raise_generation(object: &mut Object) {

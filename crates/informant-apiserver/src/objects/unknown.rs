@@ -20,33 +20,37 @@ pub(crate) enum FieldValidation {
 /// The unknown fields of a request.
 #[derive(Debug, Default)]
 pub(crate) struct UnknownFields {
-    pub(crate) validation: FieldValidation,
-    /// For the response.
-    pub(crate) warnings: Vec<String>,
+    validation: FieldValidation,
+    messages: Vec<String>,
 }
 
 impl UnknownFields {
     pub(crate) fn new(validation: FieldValidation) -> Self {
-        Self { validation, warnings: Vec::new() }
+        Self { validation, messages: Vec::new() }
     }
 
-    /// Notes unknown fields of an object; an error if the client forbids them.
-    pub(crate) fn note(&mut self, kind: &Kind, paths: Vec<String>) -> Result<(), ApiError> {
-        let messages = paths.into_iter().map(|path| format!("unknown field {path:?}"));
+    pub(crate) fn note(&mut self, paths: Vec<String>) {
+        self.messages.extend(paths.into_iter().map(|path| format!("unknown field {path:?}")));
+    }
+
+    /// The warnings for the response.
+    pub(crate) fn warnings(&self) -> &[String] {
         match self.validation {
-            FieldValidation::Ignore => {}
-            FieldValidation::Warn => self.warnings.extend(messages),
-            FieldValidation::Strict => {
-                let messages: Vec<_> = messages.collect();
-                if !messages.is_empty() {
-                    let (name, version) = (&kind.kind, &kind.version);
-                    return Err(ApiError::BadRequest(format!(
-                        "{name} in version {version:?} cannot be handled as a {name}: strict decoding error: {}",
-                        messages.join(", ")
-                    )));
-                }
-            }
+            FieldValidation::Warn => &self.messages,
+            FieldValidation::Ignore | FieldValidation::Strict => &[],
         }
-        Ok(())
+    }
+
+    /// What is wrong with the request, if the client forbids unknown fields.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let is_problem = self.validation == FieldValidation::Strict && !self.messages.is_empty();
+        is_problem.then(|| format!("strict decoding error: {}", self.messages.join(", ")))
+    }
+
+    /// Refuses the body of a create or an update if it has fields that the client forbids.
+    pub(crate) fn check(&self, kind: &Kind) -> Result<(), ApiError> {
+        let Some(problem) = self.problem() else { return Ok(()) };
+        let Kind { kind, version, .. } = kind;
+        Err(ApiError::BadRequest(format!("{kind} in version {version:?} cannot be handled as a {kind}: {problem}")))
     }
 }

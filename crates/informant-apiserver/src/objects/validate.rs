@@ -83,7 +83,6 @@ pub(crate) fn types(metadata: &Map<String, Value>) -> Result<(), ApiError> {
             }
             "finalizers" => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
             "ownerReferences" => value.as_array().is_some_and(|list| list.iter().all(is_owner)),
-            "managedFields" => value.as_array().is_some_and(|list| list.iter().all(Value::is_object)),
             "generation" | "deletionGracePeriodSeconds" => value.is_i64(),
             _ => true,
         };

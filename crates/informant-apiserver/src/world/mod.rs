@@ -3,9 +3,10 @@
 //! - **In:** one operation at a time, with the current time.
 //! - **Out:** the objects for the response, or the error that kube-apiserver sends.
 //!
-//! `definitions` adds and removes kinds with their definitions, `garbage` deletes objects with their owners, `namespaces` deletes
-//! objects with their namespace, `patches` applies patches and scales, `pods` evicts and binds pods.
+//! `applications` are server-side applies, `definitions` adds and removes kinds with their definitions, `garbage` deletes objects with
+//! their owners, `namespaces` deletes objects with their namespace, `patches` applies patches and scales, `pods` evicts and binds pods.
 
+mod applications;
 mod definitions;
 mod garbage;
 pub(crate) mod namespaces;
@@ -15,11 +16,12 @@ mod pods;
 use std::sync::Arc;
 
 use crate::{
+    apply,
     collector::Collector,
     error::ApiError,
     list::{ListQuery, Page},
     objects::{
-        Key, Object, custom,
+        Key, Object, custom, defaults,
         encoded::{Change, Encoded},
         rules,
         rules::{Birth, DeleteTerms, Deletion, Part, Trust, Updated},
@@ -42,6 +44,8 @@ pub(crate) struct World {
     /// The random generator of uids and generated names.
     chance: fastrand::Rng,
     namespace_check: NamespaceCheck,
+    /// Whether managed fields are kept up to date.
+    pub(crate) tracks_fields: bool,
     /// `None` without garbage collection.
     collector: Option<Collector>,
 }
@@ -72,7 +76,8 @@ pub(crate) enum Deleted {
 impl World {
     pub(crate) fn new(history: HistoryLimits, seed: u64, namespace_check: NamespaceCheck) -> Self {
         let chance = fastrand::Rng::with_seed(seed);
-        Self { registry: Registry::default(), storage: Storage::new(history), chance, namespace_check, collector: None }
+        let (registry, storage) = (Registry::default(), Storage::new(history));
+        Self { registry, storage, chance, namespace_check, tracks_fields: true, collector: None }
     }
 
     /// Serves a kind. Removes a kind of the same group and plural first.
@@ -113,12 +118,18 @@ impl World {
         &mut self,
         served: &Served,
         namespace: &str,
-        object: Object,
+        mut object: Object,
         now: &str,
         run: Run,
     ) -> Result<Arc<Encoded>, ApiError> {
         rules::check_request_namespace(&served.kind, namespace, &object)?;
         self.check_namespace(served, namespace, object.text("name"))?;
+        if let Some(author) = object.author.take().filter(|_| self.tracks_fields) {
+            if !object.text("name").is_empty() {
+                defaults::normalize(&served.kind, &mut object);
+            }
+            object.managed = apply::updated(&served.kind, None, &object, &author);
+        }
         if definition::defines(&served.kind) {
             definition::check_new(&served.kind, &object)?;
         }
@@ -169,6 +180,7 @@ impl World {
             }
             Err(error) => return Err(error),
         };
+        object.author = object.author.take().filter(|_| self.tracks_fields);
         let before = old.decode();
         if definition::defines(&served.kind) {
             definition::check_change(&served.kind, &before, &object, part)?;

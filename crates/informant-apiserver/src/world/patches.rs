@@ -9,6 +9,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::{
+    apply,
+    apply::Author,
     error::{ApiError, Cause},
     objects::{Key, Object, encoded::Encoded, patch::Patch, rules, rules::Part, scale, unknown::UnknownFields},
     registry::{Served, kind::Kind},
@@ -28,8 +30,8 @@ impl World {
         // The server encoded the object, so decoding does not fail.
         let whole = serde_json::from_slice(&old.object()).unwrap_or_default();
         let before = old.decode();
-        let read = |json: &[u8]| Object::read_noting(&served.kind, json, unknown);
-        let mut patched = patched(&served.kind, key, patch, whole, read)?;
+        let read = |json: &[u8], unknown: &mut UnknownFields| Object::read_noting(&served.kind, json, unknown);
+        let mut patched = patched(&served.kind, key, patch, whole, read, unknown)?;
         rules::check_uid_is_kept(&served.kind, &before, &patched)?;
         if patched.text("resourceVersion").is_empty() && served.kind.updates_blindly {
             patched.set("resourceVersion", before.text("resourceVersion"));
@@ -47,7 +49,12 @@ impl World {
         run: Run,
     ) -> Result<Arc<Encoded>, ApiError> {
         let mut object = self.get(served, &key)?.decode();
+        let before = scale::of(&served.kind, &object)?;
         scale::set(&served.kind, &mut object, scale)?;
+        if let Some(author) = scale.author.as_ref().filter(|_| self.tracks_fields) {
+            let states = (&before, &scale::of(&served.kind, &object)?);
+            object.managed = apply::updated_by_scale(&served.kind, &object.managed, states, author);
+        }
         self.update(served, key, object, Part::Main, now, run).map(Stored::into_object)
     }
 
@@ -57,11 +64,14 @@ impl World {
         served: &Served,
         key: Key,
         patch: &Patch,
+        author: &Author,
         now: &str,
         run: Run,
     ) -> Result<Arc<Encoded>, ApiError> {
         let scale = scale::of(&served.kind, &self.get(served, &key)?.decode())?;
-        let scale = patched(&scale::kind(), &key, patch, scale, scale::read)?;
+        let mut unknown = UnknownFields::default();
+        let mut scale = patched(&scale::kind(), &key, patch, scale, |json, _| scale::read(json), &mut unknown)?;
+        scale.author = Some(author.clone());
         self.update_scale(served, key, &scale, now, run)
     }
 }
@@ -72,14 +82,19 @@ fn patched(
     key: &Key,
     patch: &Patch,
     whole: Map<String, Value>,
-    read: impl FnOnce(&[u8]) -> Result<Object, ApiError>,
+    read: impl FnOnce(&[u8], &mut UnknownFields) -> Result<Object, ApiError>,
+    unknown: &mut UnknownFields,
 ) -> Result<Object, ApiError> {
     let text = patch.apply(kind, whole)?.to_string();
-    let patched = read(text.as_bytes()).map_err(|error| {
-        // kube-apiserver answers 422, not 400, because the request could be read and only its result is invalid.
-        let cause = Cause::invalid("patch", &format!("{text:?}"), &error.to_string());
+    // kube-apiserver answers 422, not 400, because the request could be read and only its result is invalid.
+    let invalid = |why: &str| {
+        let cause = Cause::invalid("patch", &format!("{text:?}"), why);
         ApiError::invalid(kind, key.name(), cause)
-    })?;
+    };
+    let patched = read(text.as_bytes(), unknown).map_err(|error| invalid(&error.to_string()))?;
+    if let Some(problem) = unknown.problem() {
+        return Err(invalid(&problem));
+    }
     check_name(&patched, key)?;
     Ok(patched)
 }

@@ -336,15 +336,37 @@ async fn a_watcher_recovers_from_faults(client: Client, server: ApiServer) {
 }
 
 #[tokio::test]
-async fn a_server_side_apply_is_rejected_with_the_patch_to_send_instead() {
+async fn a_client_applies_fields_to_an_object_that_the_test_stored() {
     let server = ApiServer::new();
-    server.put("configmaps", json!({"metadata": {"namespace": "shop", "name": "hours"}})).unwrap();
+    server
+        .put("configmaps", json!({"metadata": {"namespace": "shop", "name": "hours"}, "data": {"lunch": "12"}}))
+        .unwrap();
     let configs: Api<ConfigMap> = Api::namespaced(server.client(), "shop");
     let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"open": "9-17"}});
 
-    let error = configs.patch("hours", &PatchParams::apply("test"), &Patch::Apply(&config)).await.unwrap_err();
+    let applied = configs.patch("hours", &PatchParams::apply("test"), &Patch::Apply(&config)).await.unwrap();
 
-    assert!(error.to_string().contains("no server-side apply; send a merge patch"), "{error}");
+    assert_eq!(json!(applied.data), json!({"lunch": "12", "open": "9-17"}));
+    let managers: Vec<_> =
+        applied.metadata.managed_fields.into_iter().flatten().filter_map(|entry| entry.manager).collect();
+    assert_eq!(managers, ["test", "before-first-apply"], "what the test stored belonged to nobody");
+}
+
+#[tokio::test]
+async fn a_server_without_managed_fields_still_applies() {
+    let server = ApiServer::builder().without_managed_fields().build();
+    let configs: Api<ConfigMap> = Api::default_namespaced(server.client());
+    let config = |data: serde_json::Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hours"}, "data": data});
+
+    for (manager, data) in
+        [("one", json!({"a": "1", "b": "1"})), ("two", json!({"b": "2"})), ("one", json!({"c": "3"}))]
+    {
+        configs.patch("hours", &PatchParams::apply(manager), &Patch::Apply(&config(data))).await.unwrap();
+    }
+
+    let stored = server.get("configmaps", "default/hours").unwrap();
+    assert_eq!(stored["data"], json!({"a": "1", "b": "2", "c": "3"}), "no conflicts, nothing is removed");
+    assert_eq!(stored["metadata"].get("managedFields"), None);
 }
 
 #[tokio::test]

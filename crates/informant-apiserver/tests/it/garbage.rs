@@ -114,7 +114,7 @@ async fn an_object_is_looked_at_again_when_the_kind_of_its_owner_is_served() {
 async fn an_object_is_looked_at_again_when_another_version_of_its_owners_kind_is_served() {
     let server = collecting();
     let web = Web::in_process(&server);
-    let definition = |version: &str| {
+    let definition = |versions: &[&str]| {
         let schema = json!({"openAPIV3Schema": {"type": "object"}});
         json!({
             "apiVersion": "apiextensions.k8s.io/v1",
@@ -124,19 +124,21 @@ async fn an_object_is_looked_at_again_when_another_version_of_its_owners_kind_is
                 "group": "example.com",
                 "names": {"kind": "Widget", "plural": "widgets"},
                 "scope": "Namespaced",
-                "versions": [{"name": version, "served": true, "storage": true, "schema": schema}],
+                "versions": versions.iter().map(|version| {
+                    json!({"name": version, "served": true, "storage": *version == "v1", "schema": schema})
+                }).collect::<Vec<_>>(),
             },
         })
     };
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    assert_eq!(web.post(path, &definition("v1")).await.code, 201);
+    assert_eq!(web.post(path, &definition(&["v1"])).await.code, 201);
     let missing = json!({"metadata": {"name": "w", "uid": "w"}});
     let mut map = config_map("a", &[]);
     map["metadata"]["ownerReferences"] = json!([reference("example.com/v2", "Widget", &missing)]);
     server.put("configmaps", map).unwrap();
     assert_eq!(server.count("configmaps"), Ok(1));
 
-    let patch = json!({"spec": definition("v2")["spec"]});
+    let patch = json!({"spec": definition(&["v1", "v2"])["spec"]});
     let patched = web.patch(&format!("{path}/widgets.example.com"), "application/merge-patch+json", &patch).await;
 
     assert_eq!(patched.code, 200, "{patched:?}");

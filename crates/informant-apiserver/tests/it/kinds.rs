@@ -173,7 +173,7 @@ async fn a_custom_kind_takes_no_strategic_patches_and_is_in_the_documents() {
     let refused = web.patch(&format!("{PATH}/a"), "application/strategic-merge-patch+json", &json!({})).await;
 
     assert_eq!(refused.failure(), (415, "UnsupportedMediaType"));
-    let accepted = "application/json-patch+json, application/merge-patch+json";
+    let accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
     assert!(refused.text("/message").ends_with(accepted), "{refused:?}");
     let operations = web.get("/openapi/v3/apis/example.com/v1").await;
     let of_one = &operations.body["paths"]["/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"];

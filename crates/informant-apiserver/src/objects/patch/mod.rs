@@ -36,9 +36,9 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 fn accepted(kind: &Kind) -> &'static str {
     match kind.origin {
         Origin::BuiltIn => {
-            "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json"
+            "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml"
         }
-        Origin::Custom => "application/json-patch+json, application/merge-patch+json",
+        Origin::Custom => "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
     }
 }
 
@@ -54,9 +54,7 @@ impl Patch {
                 operations::read(list).map(Self::Operations)
             }
             (_, Origin::BuiltIn | Origin::Custom) => {
-                let advice = "this server has no server-side apply; send a merge patch";
-                let advice = content_type.starts_with("application/apply-patch").then_some(advice);
-                Err(ApiError::UnsupportedMediaType { accepted: accepted(kind), advice })
+                Err(ApiError::UnsupportedMediaType { accepted: accepted(kind), advice: None })
             }
         }
     }

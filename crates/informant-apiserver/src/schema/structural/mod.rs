@@ -30,6 +30,7 @@ use serde_json::{Map, Value};
 
 use crate::error::Cause;
 use crate::schema::structural::{path::Path, pattern::Pattern, read::given};
+use crate::schema::{Types, custom};
 
 pub(crate) use crate::schema::structural::{read::SchemaOr, violation::Violation};
 
@@ -38,6 +39,8 @@ pub(crate) struct VersionSchema {
     /// As it is in the definition. Two schemas are equal if their sources are.
     source: Value,
     pub(crate) root: Schema,
+    /// The types of the fields, for the clients that own them.
+    pub(crate) types: Types,
     /// A part of the schema is that of an embedded resource.
     has_embedded: bool,
 }
@@ -150,7 +153,7 @@ impl VersionSchema {
         let mut root = Schema::deserialize(source)?;
         root.mark_rules();
         let has_embedded = root.any(&|schema| schema.is_embedded_resource);
-        Ok(Self { source: source.clone(), has_embedded, root })
+        Ok(Self { source: source.clone(), types: custom::read(source), has_embedded, root })
     }
 
     /// Brings an object into the form in which kube-apiserver reads it: without unknown fields and nulls, with defaults. Returns the
@@ -167,6 +170,10 @@ impl VersionSchema {
             }
         }
         Ok(unknown)
+    }
+
+    pub(crate) fn fill_in_defaults(&self, object: &mut Map<String, Value>) {
+        defaults::fill_in(object, &self.root);
     }
 
     /// Removes the unknown fields of an object.

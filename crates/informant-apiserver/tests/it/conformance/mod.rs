@@ -5,6 +5,7 @@
 //! INFORMANT_CONFORMANCE_TOKEN=… cargo test -p informant-apiserver conformance`. The tests
 //! use no call that only the embedded server has, and each test has its own namespace.
 
+mod apply;
 mod definitions;
 mod discovery;
 mod events;
@@ -19,9 +20,11 @@ mod propagation;
 mod rules;
 mod scales;
 mod schemas;
+mod sequences;
 mod strategic;
 mod subresources;
 mod tables;
+mod types;
 mod watches;
 
 use std::ops::Deref;
