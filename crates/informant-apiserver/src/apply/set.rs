@@ -15,7 +15,7 @@ use crate::registry::kind::{Kind, Origin};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldSet {
     pub(super) is_member: bool,
-    /// INV: none of them is empty.
+    /// None of them is empty.
     children: BTreeMap<Element, FieldSet>,
 }
 
