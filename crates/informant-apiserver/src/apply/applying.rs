@@ -3,6 +3,7 @@
 //! - **In:** the stored object, and the fields that a client applies.
 //! - **Out:** the merged object, or the fields that belong to others.
 
+use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::{
@@ -12,7 +13,7 @@ use super::{
     managers::{Entry, ManagerId, Operation},
     merge::merge,
     reset,
-    set::FieldSet,
+    set::{FieldSet, Order},
     typed,
     updates::is_known,
 };
@@ -40,7 +41,7 @@ pub(crate) fn apply(
     live: &Map<String, Value>,
     stored: &[u8],
     application: &Application<'_>,
-) -> Result<(Map<String, Value>, Managers), ApiError> {
+) -> Result<(Map<String, Value>, Bytes), ApiError> {
     let of = schema::of(kind);
     check(kind, of, &application.fields)?;
     let live = Value::Object(live.clone());
@@ -52,13 +53,13 @@ pub(crate) fn apply(
         let empty = Value::Object(Map::new());
         let all = compare(of, Some(&empty), Some(&live)).changed;
         let id = id_of(BEFORE, Operation::Update, kind, author);
-        managers.add(id, reset::ownable(kind, author, &all), &application.author.time);
+        managers.add(id, reset::ownable(kind, author, all), &application.author.time);
     }
     let id = id_of(&author.manager, Operation::Apply, kind, author);
-    let written = |fields: &FieldSet| reset::written(kind, author, fields);
+    let written = |fields: FieldSet| reset::written(kind, author, fields);
     let merged = lay_over(of, &live, &mut managers, &id, application, written)?;
     let Value::Object(merged) = merged else { return Err(ApiError::Internal("nothing was applied".into())) };
-    Ok((merged, managers))
+    Ok((merged, managers.write(Order::of(kind)).into()))
 }
 
 fn id_of(name: &str, operation: Operation, kind: &Kind, author: &Author) -> ManagerId {
@@ -103,20 +104,20 @@ pub(super) fn lay_over(
     managers: &mut Managers,
     id: &ManagerId,
     application: &Application<'_>,
-    written: impl Fn(&FieldSet) -> FieldSet,
+    written: impl Fn(FieldSet) -> FieldSet,
 ) -> Result<Value, ApiError> {
     let fields = Value::Object(application.fields.clone());
     let merged = merge(of, live, &fields);
     let last = managers.of(id).map(|entry| entry.fields.clone());
     let time = managers.of(id).and_then(|entry| entry.time.clone());
-    managers.put(Entry { id: id.clone(), fields: written(&field_set(of, &fields)), time });
+    managers.put(Entry { id: id.clone(), fields: written(field_set(of, &fields)), time });
     let merged = match last {
         Some(last) => without_unapplied(of, &merged, &last, managers),
         None => merged,
     };
 
     let found = compare(of, Some(live), Some(&merged));
-    let found = Difference { changed: written(&found.changed), removed: written(&found.removed) };
+    let found = Difference { changed: written(found.changed), removed: written(found.removed) };
     let conflicts = conflicts(managers, id, &found.changed);
     if !conflicts.is_empty() && !application.force {
         return Err(refuse(&conflicts));
@@ -124,7 +125,7 @@ pub(super) fn lay_over(
     managers.take_from_others(Some(id), &found.changed);
     managers.take_from_others(Some(id), &found.removed);
     if let Some(entry) = managers.0.iter_mut().find(|entry| entry.id == *id) {
-        entry.fields = reset::stripped(&entry.fields);
+        entry.fields = reset::stripped(std::mem::take(&mut entry.fields));
         if merged != *live {
             entry.time = Some(application.author.time.clone());
         }
@@ -144,7 +145,7 @@ fn without_unapplied(of: Type<'_>, merged: &Value, last: &FieldSet, managers: &M
     for entry in &managers.0 {
         kept.extend(with_named_fields(of, &entry.fields));
     }
-    let owned = remove(&all.difference(&kept));
+    let owned = remove(&all.clone().difference(&kept));
     // What nobody owns and the manager did not apply either stays.
     remove(&all.difference(&fields(&owned)).intersection(&last))
 }

@@ -26,9 +26,11 @@ impl Difference {
         self.changed.is_empty() && self.removed.is_empty()
     }
 
-    pub(super) fn insert(&mut self, step: &Element, inner: Self) {
-        self.changed.insert(step.clone(), inner.changed);
-        self.removed.insert(step.clone(), inner.removed);
+    pub(super) fn insert(&mut self, step: Element, inner: Self) {
+        if !inner.removed.is_empty() {
+            self.removed.insert(step.clone(), inner.removed);
+        }
+        self.changed.insert(step, inner.changed);
     }
 
     /// Notes that a whole value differs.
@@ -102,7 +104,7 @@ pub(super) fn compare_maps(of: Type<'_>, old: &Map<String, Value>, new: &Map<Str
         if before != after {
             let (inner, field) = of.field(name).unwrap_or((Type::any(), None));
             let inner = compare(inner, or_empty(field, before), or_empty(field, after));
-            found.insert(&Element::field(name), inner);
+            found.insert(Element::field(name), inner);
         }
     }
 }
@@ -144,6 +146,6 @@ fn compare_items(of: Type<'_>, old: &Items<'_>, new: &Items<'_>, found: &mut Dif
                 inner
             }
         };
-        found.insert(step, inner);
+        found.insert(step.clone(), inner);
     }
 }

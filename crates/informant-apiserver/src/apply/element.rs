@@ -95,6 +95,20 @@ impl Element {
     }
 }
 
+impl Element {
+    /// Writes the form in JSON.
+    pub(super) fn write_quoted(&self, json: &mut String) {
+        match self {
+            Self::Field(name) if !name.contains(['"', '\\']) && !name.contains(char::is_control) => {
+                json.extend(["\"f:", name, "\""]);
+            }
+            Self::Field(_) | Self::Key(_) | Self::Value(_) | Self::Index(_) => {
+                json.push_str(&Value::String(self.write()).to_string());
+            }
+        }
+    }
+}
+
 /// JSON as Go writes it by default, with the characters escaped that mean something in HTML.
 fn json(value: &Value) -> String {
     let text = value.to_string();

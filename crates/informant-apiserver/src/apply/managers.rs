@@ -7,7 +7,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::set::FieldSet;
+use super::set::{FieldSet, Order};
 
 /// How a manager came to own its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,7 +109,7 @@ impl Managers {
     }
 
     /// Writes `managedFields`, in the order of kube-apiserver; empty if there are no entries.
-    pub(crate) fn write(&self) -> String {
+    pub(crate) fn write(&self, order: Order) -> String {
         if self.0.is_empty() {
             return String::new();
         }
@@ -125,7 +125,7 @@ impl Managers {
             if position > 0 {
                 json.push(',');
             }
-            entry.write(&mut json);
+            entry.write(&mut json, order);
         }
         json.push(']');
         json
@@ -150,7 +150,7 @@ impl Managers {
     /// Takes fields from all entries but one.
     pub(super) fn take_from_others(&mut self, id: Option<&ManagerId>, fields: &FieldSet) {
         for entry in self.0.iter_mut().filter(|entry| id.is_none_or(|id| !entry.id.is(id))) {
-            entry.fields = entry.fields.difference(fields);
+            entry.fields = std::mem::take(&mut entry.fields).difference(fields);
         }
         self.drop_empty();
     }
@@ -209,10 +209,10 @@ impl Managers {
 }
 
 impl Entry {
-    fn write(&self, json: &mut String) {
+    fn write(&self, json: &mut String, order: Order) {
         let ManagerId { name, operation, api_version, subresource } = &self.id;
         *json += &format!("{{\"apiVersion\":{},\"fieldsType\":\"FieldsV1\",\"fieldsV1\":", json!(api_version));
-        self.fields.write(json);
+        self.fields.write(json, order);
         *json += &format!(",\"manager\":{},\"operation\":\"{}\"", json!(name), operation.name());
         if !subresource.is_empty() {
             *json += &format!(",\"subresource\":{}", json!(subresource));

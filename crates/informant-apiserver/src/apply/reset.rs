@@ -23,17 +23,17 @@ const STRIPPED: [&[&str]; 12] = [
 ];
 
 /// The fields of a set that an author can own.
-pub(super) fn ownable(kind: &Kind, author: &Author, fields: &FieldSet) -> FieldSet {
-    stripped(&fields.recursive_difference(&set(ignored(kind, author.subresource))))
+pub(super) fn ownable(kind: &Kind, author: &Author, fields: FieldSet) -> FieldSet {
+    stripped(written(kind, author, fields))
 }
 
 /// A set without the fields that are in no managed fields.
-pub(super) fn stripped(fields: &FieldSet) -> FieldSet {
+pub(super) fn stripped(fields: FieldSet) -> FieldSet {
     fields.difference(&set(&STRIPPED))
 }
 
 /// A set without the fields that an endpoint ignores.
-pub(super) fn written(kind: &Kind, author: &Author, fields: &FieldSet) -> FieldSet {
+pub(super) fn written(kind: &Kind, author: &Author, fields: FieldSet) -> FieldSet {
     fields.recursive_difference(&set(ignored(kind, author.subresource)))
 }
 

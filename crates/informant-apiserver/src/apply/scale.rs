@@ -13,7 +13,7 @@ use super::{
     applying::{check, lay_over},
     compare::compare,
     managers::{Entry, ManagerId, Operation},
-    set::FieldSet,
+    set::{FieldSet, Order},
     updates::{is_known, record},
 };
 use crate::{error::ApiError, objects::scale, registry::kind::Kind, schema};
@@ -33,10 +33,17 @@ pub(crate) fn updated_by_scale(
     let (old, new) = (Value::Object(old.clone()), Value::Object(new.clone()));
     let scale = scale::kind();
     let difference = compare(schema::of(&scale), Some(&old), Some(&new));
+    let replicas = FieldSet::of_path(&REPLICAS);
     if !of_scale.is_empty() {
-        record(&mut of_scale, &difference, replicas, id(author, Operation::Update), &author.time);
+        record(
+            &mut of_scale,
+            difference,
+            |fields| fields.intersection(&replicas),
+            id(author, Operation::Update),
+            &author.time,
+        );
     }
-    of_object(kind, managers, of_scale).write().into()
+    of_object(kind, managers, of_scale).write(Order::ByText).into()
 }
 
 /// Applies a scale. Returns the new scale, and the managed fields of the object.
@@ -45,7 +52,7 @@ pub(crate) fn apply_scale(
     live: &Map<String, Value>,
     stored: &[u8],
     application: &Application<'_>,
-) -> Result<(Value, Managers), ApiError> {
+) -> Result<(Value, Bytes), ApiError> {
     let scale = scale::kind();
     let of = schema::of(&scale);
     check(&scale, of, &application.fields)?;
@@ -53,17 +60,13 @@ pub(crate) fn apply_scale(
     let mut of_scale = of_scale(kind, &managers);
     let live = Value::Object(live.clone());
     let id = id(application.author, Operation::Apply);
-    let merged = lay_over(of, &live, &mut of_scale, &id, application, FieldSet::clone)?;
-    Ok((merged, of_object(kind, managers, of_scale)))
+    let merged = lay_over(of, &live, &mut of_scale, &id, application, |fields| fields)?;
+    Ok((merged, of_object(kind, managers, of_scale).write(Order::ByText).into()))
 }
 
 fn id(author: &Author, operation: Operation) -> ManagerId {
     let (name, subresource) = (author.manager.clone(), author.subresource().to_owned());
     ManagerId { name, operation, api_version: scale::kind().api_version(), subresource }
-}
-
-fn replicas(fields: &FieldSet) -> FieldSet {
-    fields.intersection(&FieldSet::of_path(&REPLICAS))
 }
 
 /// The owners of the replicas of an object, as owners of those of its scale.
@@ -89,7 +92,7 @@ fn of_object(kind: &Kind, managers: Managers, of_scale: Managers) -> Managers {
     let before = all.clone();
     for entry in &mut all.0 {
         if !is_owner(entry) {
-            entry.fields = entry.fields.difference(&replicas);
+            entry.fields = std::mem::take(&mut entry.fields).difference(&replicas);
         }
     }
     all.drop_empty();

@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, btree_map::Entry};
 use serde_json::Value;
 
 use super::element::Element;
+use crate::registry::kind::{Kind, Origin};
 
 /// A set of fields, and of the fields in them. A field and a field in it are members independently of each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldSet {
     pub(super) is_member: bool,
-    /// INV: none of them is empty.
+    /// None of them is empty.
     children: BTreeMap<Element, FieldSet>,
 }
 
@@ -83,25 +84,29 @@ impl FieldSet {
     }
 
     /// The fields that are not in the other set.
-    pub(crate) fn difference(&self, other: &Self) -> Self {
-        self.without(other, false)
+    pub(crate) fn difference(mut self, other: &Self) -> Self {
+        self.remove(other, false);
+        self
     }
 
     /// The fields that are not in the other set, nor in a field of it.
-    pub(crate) fn recursive_difference(&self, other: &Self) -> Self {
-        self.without(other, true)
+    pub(crate) fn recursive_difference(mut self, other: &Self) -> Self {
+        self.remove(other, true);
+        self
     }
 
-    fn without(&self, other: &Self, with_inner: bool) -> Self {
-        let kept = self.children.iter().filter_map(|(step, set)| {
-            let set = match other.child(step) {
-                None => set.clone(),
-                Some(other) if with_inner && other.is_member => return None,
-                Some(other) => set.without(other, with_inner),
-            };
-            (!set.is_empty()).then(|| (step.clone(), set))
-        });
-        Self { is_member: self.is_member && !other.is_member, children: kept.collect() }
+    fn remove(&mut self, other: &Self, with_inner: bool) {
+        self.is_member &= !other.is_member;
+        for (step, other) in &other.children {
+            let Some(set) = self.children.get_mut(step) else { continue };
+            if !(with_inner && other.is_member) {
+                set.remove(other, with_inner);
+                if !set.is_empty() {
+                    continue;
+                }
+            }
+            self.children.remove(step);
+        }
     }
 
     /// All members as text. Those of a level come before those below it.
@@ -135,23 +140,50 @@ impl FieldSet {
     }
 
     /// Writes `fieldsV1`.
-    pub(crate) fn write(&self, json: &mut String) {
+    pub(crate) fn write(&self, json: &mut String, order: Order) {
         json.push('{');
-        for (position, (step, set)) in self.children.iter().enumerate() {
-            if position > 0 {
-                json.push(',');
-            }
-            json.push_str(&Value::String(step.write()).to_string());
-            json.push(':');
-            if set.is_member && !set.children.is_empty() {
-                let begin = json.len();
-                set.write(json);
-                json.insert_str(begin + 1, "\".\":{},");
-            } else {
-                set.write(json);
+        if self.is_member && !self.children.is_empty() {
+            json.push_str("\".\":{},");
+        }
+        match order {
+            Order::ByValue => write_all(self.children(), json, order),
+            Order::ByText => {
+                let mut children = self.children().collect::<Vec<_>>();
+                children.sort_by_cached_key(|(step, _)| step.write());
+                write_all(children.into_iter(), json, order);
             }
         }
         json.push('}');
+    }
+}
+
+fn write_all<'a>(children: impl Iterator<Item = (&'a Element, &'a FieldSet)>, json: &mut String, order: Order) {
+    for (position, (step, set)) in children.enumerate() {
+        if position > 0 {
+            json.push(',');
+        }
+        step.write_quoted(json);
+        json.push(':');
+        set.write(json, order);
+    }
+}
+
+/// The order in which steps are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// The item with the key 9 comes before the one with the key 10.
+    ByValue,
+    /// `10` comes before `9`, as in all JSON that kube-apiserver has held in a map.
+    ByText,
+}
+
+impl Order {
+    /// The order in objects of a kind.
+    pub(super) fn of(kind: &Kind) -> Self {
+        match kind.origin {
+            Origin::BuiltIn => Self::ByValue,
+            Origin::Custom => Self::ByText,
+        }
     }
 }
 
@@ -167,7 +199,7 @@ mod tests {
 
     fn text(set: &FieldSet) -> String {
         let mut text = String::new();
-        set.write(&mut text);
+        set.write(&mut text, Order::ByValue);
         text
     }
 
@@ -189,8 +221,8 @@ mod tests {
         let all = set(&json!({"f:a": {".": {}, "f:b": {}}, "f:c": {}}));
         let a = FieldSet::of_path(&["a"]);
 
-        assert_eq!(text(&all.difference(&a)), r#"{"f:a":{"f:b":{}},"f:c":{}}"#);
-        assert_eq!(text(&all.recursive_difference(&a)), r#"{"f:c":{}}"#);
+        assert_eq!(text(&all.clone().difference(&a)), r#"{"f:a":{"f:b":{}},"f:c":{}}"#);
+        assert_eq!(text(&all.clone().recursive_difference(&a)), r#"{"f:c":{}}"#);
         assert_eq!(text(&all.intersection(&a)), r#"{"f:a":{}}"#);
     }
 }

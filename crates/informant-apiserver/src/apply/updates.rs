@@ -14,6 +14,7 @@ use super::{
     element::Element,
     managers::{ManagerId, Operation},
     reset,
+    set::{FieldSet, Order},
 };
 use crate::{objects::Object, registry::kind::Kind, schema, schema::Type};
 
@@ -26,21 +27,23 @@ pub(crate) fn updated(kind: &Kind, old: Option<&Object>, new: &Object, author: &
     let is_same = stored == Some(sent) || sent.is_empty();
     if !is_same && is_reset(sent) {
         // Without entries, a stored object is not tracked.
-        return old.map_or_else(|| tracked(kind, None, new, Managers::default(), author), |_| Bytes::new());
+        let tracks = || tracked(kind, difference(kind, None, new), Managers::default(), author);
+        return old.map_or_else(tracks, |_| Bytes::new());
     }
     let sent_managers = if is_same { None } else { Managers::read(sent).ok().filter(|sent| !sent.is_empty()) };
     match (sent_managers, stored) {
-        (Some(sent), _) => tracked(kind, old, new, sent, author),
+        (Some(sent), _) => tracked(kind, difference(kind, old, new), sent, author),
         (None, Some(stored)) if stored.is_empty() => Bytes::new(),
         (None, Some(stored)) => {
             // Most writes of controllers change nothing.
-            if difference(kind, old, new).is_empty() {
+            let difference = difference(kind, old, new);
+            if difference.is_empty() {
                 return stored.clone();
             }
             let managers = Managers::read(stored).unwrap_or_default();
-            if managers.is_empty() { Bytes::new() } else { tracked(kind, old, new, managers, author) }
+            if managers.is_empty() { Bytes::new() } else { tracked(kind, difference, managers, author) }
         }
-        (None, None) => tracked(kind, None, new, Managers::default(), author),
+        (None, None) => tracked(kind, difference(kind, None, new), Managers::default(), author),
     }
 }
 
@@ -54,31 +57,30 @@ fn is_reset(sent: &[u8]) -> bool {
     }
 }
 
-fn tracked(kind: &Kind, old: Option<&Object>, new: &Object, mut managers: Managers, author: &Author) -> Bytes {
+fn tracked(kind: &Kind, difference: Difference, mut managers: Managers, author: &Author) -> Bytes {
     managers.0.retain(|entry| is_known(kind, &entry.id));
-    let difference = difference(kind, old, new);
     let id = ManagerId {
         name: if author.manager.is_empty() { "unknown".to_owned() } else { author.manager.clone() },
         operation: Operation::Update,
         api_version: kind.api_version(),
         subresource: author.subresource().to_owned(),
     };
-    record(&mut managers, &difference, |fields| reset::written(kind, author, fields), id, &author.time);
-    managers.write().into()
+    record(&mut managers, difference, |fields| reset::written(kind, author, fields), id, &author.time);
+    managers.write(Order::of(kind)).into()
 }
 
 /// Gives changed fields to their author, and takes them from all others.
 pub(super) fn record(
     managers: &mut Managers,
-    difference: &Difference,
-    written: impl Fn(&super::set::FieldSet) -> super::set::FieldSet,
+    difference: Difference,
+    written: impl Fn(FieldSet) -> FieldSet,
     id: ManagerId,
     now: &str,
 ) {
-    let (changed, removed) = (written(&difference.changed), written(&difference.removed));
+    let (changed, removed) = (written(difference.changed), written(difference.removed));
     managers.take_from_others(None, &changed);
     managers.take_from_others(None, &removed);
-    managers.add(id, reset::stripped(&changed), now);
+    managers.add(id, reset::stripped(changed), now);
     managers.limit_updaters();
 }
 
@@ -102,7 +104,7 @@ fn difference(kind: &Kind, old: Option<&Object>, new: &Object) -> Difference {
         if new.metadata.is_empty() { &empty } else { &new.metadata },
         &mut metadata,
     );
-    all.insert(&Element::field("metadata"), metadata);
+    all.insert(Element::field("metadata"), metadata);
     let names = old.rest.keys().chain(new.rest.keys()).collect::<BTreeSet<_>>();
     for name in names {
         let (before, after) = (old.rest.get(name), new.rest.get(name));
@@ -113,7 +115,7 @@ fn difference(kind: &Kind, old: Option<&Object>, new: &Object) -> Difference {
         let (before, after) = (read(before), read(after));
         let (inner, field) = of.field(name).unwrap_or((Type::any(), None));
         let inner = compare(inner, or_empty(field, before.as_ref()), or_empty(field, after.as_ref()));
-        all.insert(&Element::field(name), inner);
+        all.insert(Element::field(name), inner);
     }
     all
 }

@@ -17,29 +17,57 @@ pub(crate) fn decode(kind: &Kind, object: &mut Value) -> Result<Vec<String>, Str
     if let (Some(of), Origin::BuiltIn, true) =
         (facts::built_in(&kind.api_version(), &kind.kind), kind.origin, object.is_object())
     {
-        decoder.decode(of, object, &Path::default())?;
+        decoder.decode(of, object, &Path { outer: None, step: Step::Root })?;
     }
     Ok(decoder.unknown)
 }
 
-/// The place of a value.
-#[derive(Clone, Default)]
-struct Path {
-    /// As users write it: `spec.containers[0].image`.
-    shown: String,
-    /// As Go names it: the innermost struct, and the fields on the way.
-    structure: String,
-    fields: String,
+/// The place of a value, from the innermost step outwards.
+#[derive(Clone, Copy)]
+struct Path<'a> {
+    outer: Option<&'a Path<'a>>,
+    step: Step<'a>,
 }
 
-impl Path {
-    fn field(&self, structure: &str, name: &str) -> Self {
-        let join = |path: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-        Self { shown: join(&self.shown), structure: structure.to_owned(), fields: join(&self.fields) }
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Root,
+    /// The field of a struct.
+    Field {
+        structure: &'a str,
+        name: &'a str,
+    },
+    /// The value of a key in a map.
+    Key(&'a str),
+    Item(usize),
+}
+
+impl Path<'_> {
+    fn then<'a>(&'a self, step: Step<'a>) -> Path<'a> {
+        Path { outer: Some(self), step }
     }
 
-    fn item(&self, place: usize) -> Self {
-        Self { shown: format!("{}[{place}]", self.shown), ..self.clone() }
+    /// As users write it: `spec.containers[0].image`.
+    fn shown(&self) -> String {
+        let outer = self.outer.map(Path::shown).unwrap_or_default();
+        match self.step {
+            Step::Root => outer,
+            Step::Field { name, .. } | Step::Key(name) if outer.is_empty() => name.to_owned(),
+            Step::Field { name, .. } | Step::Key(name) => format!("{outer}.{name}"),
+            Step::Item(place) => format!("{outer}[{place}]"),
+        }
+    }
+
+    /// As Go names it: the innermost struct, and the fields on the way.
+    fn in_go(&self) -> (&str, String) {
+        match (self.step, self.outer) {
+            (Step::Field { structure, name }, Some(outer)) => {
+                let fields = outer.in_go().1;
+                (structure, if fields.is_empty() { name.to_owned() } else { format!("{fields}.{name}") })
+            }
+            (_, Some(outer)) => outer.in_go(),
+            (_, None) => ("", String::new()),
+        }
     }
 }
 
@@ -50,7 +78,7 @@ struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    fn decode(&mut self, of: Type<'_>, value: &mut Value, path: &Path) -> Result<(), String> {
+    fn decode(&mut self, of: Type<'_>, value: &mut Value, path: &Path<'_>) -> Result<(), String> {
         match (of.shape, &mut *value) {
             (Shape::Any | Shape::Whole | Shape::Metadata, _) | (_, Value::Null) => Ok(()),
             (Shape::Map { name, .. }, Value::Object(map)) => match name.is_empty() {
@@ -59,7 +87,7 @@ impl Decoder<'_> {
             },
             (Shape::List { .. }, Value::Array(list)) => list.iter_mut().enumerate().try_for_each(|(place, item)| {
                 fill_in(of.items(), item);
-                self.decode(of.items(), item, &path.item(place))
+                self.decode(of.items(), item, &path.then(Step::Item(place)))
             }),
             (Shape::Scalar(scalar), _) => check(*scalar, value, path),
             (Shape::Map { .. } | Shape::List { .. }, _) => Err(mismatch(value, path, &self.go_name(of))),
@@ -71,33 +99,30 @@ impl Decoder<'_> {
         of: Type<'_>,
         structure: &str,
         map: &mut Map<String, Value>,
-        path: &Path,
+        path: &Path<'_>,
     ) -> Result<(), String> {
         let structure = short(structure);
-        let names = map.keys().cloned().collect::<Vec<_>>();
-        for name in names {
-            let Some(value) = map.get_mut(&name) else { continue };
-            let inner = path.field(structure, &name);
-            let Some((of, field)) = of.field(&name) else {
-                self.unknown.push(inner.shown);
-                map.remove(&name);
-                continue;
+        let mut result = Ok(());
+        map.retain(|name, value| {
+            let path = path.then(Step::Field { structure, name });
+            let Some((of, field)) = of.field(name) else {
+                self.unknown.push(path.shown());
+                return false;
             };
-            self.decode(of, value, &inner)?;
-            let is_kept = field.is_some_and(|field| field.is_always_there) || name == "managedFields";
-            if value.is_null() || !is_kept && is_left_out(of, value) {
-                map.remove(&name);
+            if result.is_ok() {
+                result = self.decode(of, value, &path);
             }
-        }
-        Ok(())
+            let is_kept = field.is_some_and(|field| field.is_always_there) || name == "managedFields";
+            !value.is_null() && (is_kept || !is_left_out(of, value))
+        });
+        result
     }
 
-    fn decode_map(&mut self, of: Type<'_>, map: &mut Map<String, Value>, path: &Path) -> Result<(), String> {
+    fn decode_map(&mut self, of: Type<'_>, map: &mut Map<String, Value>, path: &Path<'_>) -> Result<(), String> {
         for (name, value) in map.iter_mut() {
             let of = of.field(name).map_or(Type::any(), |(of, _)| of);
             fill_in(of, value);
-            let shown = format!("{}.{name}", path.shown);
-            self.decode(of, value, &Path { shown, ..path.clone() })?;
+            self.decode(of, value, &path.then(Step::Key(name)))?;
         }
         map.retain(|_, value| !value.is_null());
         Ok(())
@@ -143,7 +168,7 @@ fn is_left_out(of: Type<'_>, value: &Value) -> bool {
     }
 }
 
-fn check(scalar: Scalar, value: &Value, path: &Path) -> Result<(), String> {
+fn check(scalar: Scalar, value: &Value, path: &Path<'_>) -> Result<(), String> {
     let text = value.as_str();
     let fits = match (scalar, text) {
         (Scalar::String, _) => text.is_some(),
@@ -197,7 +222,7 @@ fn check_quantity(value: &Value) -> Result<(), String> {
     if is_one { Ok(()) } else { Err(rule.to_owned()) }
 }
 
-fn mismatch(value: &Value, path: &Path, wanted: &str) -> String {
+fn mismatch(value: &Value, path: &Path<'_>, wanted: &str) -> String {
     let found = match value {
         Value::Null => "null".to_owned(),
         Value::Bool(_) => "bool".to_owned(),
@@ -207,7 +232,8 @@ fn mismatch(value: &Value, path: &Path, wanted: &str) -> String {
         Value::Array(_) => "array".to_owned(),
         Value::Object(_) => "object".to_owned(),
     };
-    format!("json: cannot unmarshal {found} into Go struct field {}.{} of type {wanted}", path.structure, path.fields)
+    let (structure, fields) = path.in_go();
+    format!("json: cannot unmarshal {found} into Go struct field {structure}.{fields} of type {wanted}")
 }
 
 fn go_scalar(scalar: Scalar) -> &'static str {

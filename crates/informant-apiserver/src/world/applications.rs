@@ -35,9 +35,9 @@ impl World {
         };
         let stored = old.as_ref().map(|old| old.decode().managed).unwrap_or_default();
         let live = old.as_ref().map(|old| without_managed_fields(old)).unwrap_or_default();
-        let (merged, managers) = apply::apply(&served.kind, &live, &stored, application)?;
+        let (merged, managed) = apply::apply(&served.kind, &live, &stored, application)?;
         let mut object = Object::of_apply(&served.kind, Value::Object(merged))?;
-        object.managed = if self.tracks_fields { managers.write().into() } else { stored };
+        object.managed = if self.tracks_fields { managed } else { stored };
         rules::check_request_namespace(&served.kind, key.namespace(), &object)?;
         check_applied_name(&object, &key)?;
         if old.is_some() {
@@ -64,13 +64,13 @@ impl World {
         run: Run,
     ) -> Result<Arc<Encoded>, ApiError> {
         let mut object = self.get(served, &key)?.decode();
-        let (merged, managers) =
-            apply::apply_scale(&served.kind, &scale::of(&served.kind, &object)?, &object.managed, application)?;
+        let live = scale::of(&served.kind, &object)?;
+        let (merged, managed) = apply::apply_scale(&served.kind, &live, &object.managed, application)?;
         let scale = scale::read(merged.to_string().as_bytes())?;
         check_applied_name(&scale, &key)?;
         scale::set(&served.kind, &mut object, &scale)?;
         if self.tracks_fields {
-            object.managed = managers.write().into();
+            object.managed = managed;
         }
         self.update(served, key, object, Part::Main, now, run).map(Stored::into_object)
     }
