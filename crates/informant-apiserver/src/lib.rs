@@ -132,6 +132,9 @@
 //! # Ok(()) }
 //! ```
 //!
+//! As in a cluster, a definition needs a schema. The server drops unknown fields, fills in defaults and refuses invalid objects, so that a
+//! test fails where the cluster would. The cargo feature `cel` also runs CEL rules (`x-kubernetes-validations`).
+//!
 //! [`Load`] creates many realistic objects of a kind and changes them at a given rate.
 //!
 //! # Namespaces
@@ -165,12 +168,13 @@
 //!
 //! - No controllers: nothing is scheduled, scaled or garbage-collected, and pods do not run. Pods are deleted without a grace
 //!   period.
-//! - No schemas and few defaults: the server stores fields as they were sent. It checks the types of frequently used fields.
+//! - No schemas of built-in kinds, and few defaults: the server stores their fields as they were sent. It checks the types of frequently
+//!   used fields.
 //! - No access control: every request is allowed.
 //! - No admission plugins and webhooks.
 //! - No server-side apply, and no bodies in protobuf.
 //! - No subresources that need a kubelet: `log`, `exec`, `attach`, `portforward`, `proxy`.
-//! - One version per custom kind: the storage version.
+//! - No conversion of custom kinds by webhooks: all versions have the same fields, apart from what their schemas drop.
 //! - Field selectors only for the fields that kube-apiserver 1.37 supports, such as `spec.nodeName` of pods, and for
 //!   [`Kind::selectable_fields`] of custom kinds.
 //!
@@ -178,7 +182,7 @@
 //!
 //! # Features and metrics
 //!
-//! The feature `kube` (default) adds [`ApiServer::client`], [`ApiServerBuilder::crd`] and [`Kind::of`]. Without it the crate does not
+//! The feature `cel` runs the CEL rules of custom resource definitions; without it, they have no effect. The feature `kube` (default) adds [`ApiServer::client`], [`ApiServerBuilder::crd`] and [`Kind::of`]. Without it the crate does not
 //! depend on `kube`; [`ApiServer::service`] is a `tower` service for other clients.
 //!
 //! The server counts requests in `informant_apiserver_requests_total`, by `verb` and `resource`, with the `metrics` facade; see
