@@ -137,6 +137,9 @@
 //! # Ok(()) }
 //! ```
 //!
+//! As in a cluster, a definition needs a schema. The server drops unknown fields, fills in defaults and refuses invalid objects, so that a
+//! test fails where the cluster would. The cargo feature `cel` also runs CEL rules (`x-kubernetes-validations`).
+//!
 //! [`Load`] creates many realistic objects of a kind and changes them at a given rate.
 //!
 //! # Namespaces
@@ -201,18 +204,20 @@
 //!
 //! - No controllers except garbage collection: nothing is scheduled or scaled, and pods do not run. Pods are deleted without a grace
 //!   period.
-//! - Few defaults. Fields of built-in kinds are checked for their names and types; those of custom kinds are stored as they were sent.
+//! - Few defaults of built-in kinds, and no validation of the values of most of their fields; names and types of fields are checked.
 //! - No access control: every request is allowed.
 //! - No admission plugins and webhooks.
 //! - No bodies in protobuf or CBOR.
 //! - No subresources that need a kubelet: `log`, `exec`, `attach`, `portforward`, `proxy`.
-//! - One version per custom kind: the storage version.
+//! - No conversion of custom kinds by webhooks: all versions have the same fields, apart from what their schemas drop.
 //! - Field selectors only for the fields that kube-apiserver 1.37 supports, such as `spec.nodeName` of pods, and for
 //!   [`Kind::selectable_fields`] of custom kinds.
 //!
 //! [`compatibility`] has the details, including the `kubectl` commands that work.
 //!
 //! # Features and metrics
+//!
+//! The feature `cel` runs the CEL rules of custom resource definitions; without it, they have no effect.
 //!
 //! The feature `kube` (default) adds [`ApiServer::client`], [`ApiServerBuilder::crd`] and [`Kind::of`], for kube 5. Without it the crate
 //! does not depend on `kube`. [`ApiServer::service`] is a `tower` service for other clients: with another version of kube, from kube 1

@@ -118,6 +118,24 @@ enum Cargo {
     Boxed { size: String },
 }
 
+#[tokio::test]
+async fn objects_are_checked_by_the_schema_of_the_derive() {
+    let server = ApiServer::builder().crd::<Fleet>().unwrap().build();
+    let kind = kube::api::ApiResource::erase::<Fleet>(&());
+    let fleets: Api<DynamicObject> = Api::default_namespaced_with(server.client(), &kind);
+    let fleet = |name: &str, spec: serde_json::Value| DynamicObject::new(name, &kind).data(json!({ "spec": spec }));
+    let create = async |name: &str, spec| fleets.create(&PostParams::default(), &fleet(name, spec)).await;
+
+    let missing = create("north", json!({})).await.unwrap_err().to_string();
+    assert!(missing.contains("spec.harbour: Required value"), "{missing}");
+    let wrong = create("north", json!({"harbour": 5})).await.unwrap_err().to_string();
+    assert!(wrong.contains("spec.harbour in body must be of type string"), "{wrong}");
+    let stored = create("north", json!({"harbour": "oslo", "ships": 3})).await.unwrap();
+    assert_eq!(stored.data["spec"], json!({"harbour": "oslo"}));
+    let put = json!({"metadata": {"namespace": "default", "name": "south"}, "spec": {"harbour": 5, "ships": 3}});
+    assert_eq!(server.put("fleets", put).unwrap()["spec"], json!({"harbour": 5}), "a test may store what is invalid");
+}
+
 #[test]
 fn a_type_for_which_kube_cannot_generate_a_definition_is_an_error() {
     let error = ApiServer::builder().crd::<Ship>().unwrap_err().to_string();

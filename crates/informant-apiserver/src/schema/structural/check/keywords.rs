@@ -134,7 +134,6 @@ impl Checks<'_> {
         self.forbid(schema.definitions.is_some(), path, "definitions", "definitions is not supported");
         self.forbid(schema.dependencies.is_some(), path, "dependencies", "dependencies is not supported");
         self.forbid(schema.reference.is_some(), path, "$ref", "$ref is not supported");
-        self.forbid(schema.dialect.is_some(), path, "$schema", "$schema is not supported");
         let is_null = schema.type_name == "null";
         self.forbid(is_null, path, "type", "type cannot be set to null, use nullable as an alternative");
         let is_list = matches!(schema.items, Some(SchemaOr::List));

@@ -28,5 +28,8 @@ pub(crate) fn check(schema: &Schema, path: &str, has_status: bool) -> Vec<Violat
     }
     let is_structural = found.len() == before;
     keywords::check(schema, &path, is_structural, &mut found);
+    if found.is_empty() && schema.any(&|schema| schema.dialect.is_some()) {
+        found.push(Violation::invalid(&path, "\"\"", "OpenAPIV3Schema 'schema' is not supported"));
+    }
     found
 }

@@ -22,6 +22,7 @@ both_ways! {
     a_changed_schema_takes_effect
     a_new_default_is_shown_for_old_objects
     a_deep_schema_is_served_or_refused
+    a_huge_schema_is_served
     a_scale_needs_paths_below_spec_and_status
 }
 
@@ -127,6 +128,10 @@ async fn unsupported_keywords_are_refused(api: Api) {
         let expected = format!("Forbidden X.{name}: Forbidden: {name} is not supported");
         assert!(causes.contains(&expected), "{causes:?}");
     }
+    assert_eq!(
+        refused_field(&api, json!({"type": "object", "$schema": "a"})).await,
+        [r#"Invalid S: Invalid value: "": OpenAPIV3Schema 'schema' is not supported"#]
+    );
     let unique = refused_field(&api, json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true})).await;
     assert_eq!(
         unique,
@@ -376,6 +381,21 @@ async fn a_deep_schema_is_served_or_refused(api: Api) {
     assert!([201, 400, 413, 422].contains(&answer.code), "{answer:?}");
     api.delete(&widgets.place().replace("widgets", "deep")).await;
     assert_eq!(api.get("/version").await.code, 200);
+}
+
+async fn a_huge_schema_is_served(api: Api) {
+    let property = |number: usize| {
+        let field = json!({"type": "string", "description": "d".repeat(50), "pattern": "^[a-z]+$", "default": "x"});
+        (format!("field{number}"), field)
+    };
+    let properties: serde_json::Map<_, _> = (0..3000).map(property).collect();
+    let widgets = with_properties(&api, properties.into()).await;
+
+    let spec = widgets.stored(&api, "a", json!({"field7": "seven"})).await;
+
+    assert_eq!((spec.as_object().map(serde_json::Map::len), &spec["field7"]), (Some(3000), &json!("seven")));
+    assert_eq!(widgets.refused(&api, json!({"field7": "7"})).await.len(), 1);
+    widgets.forget(&api).await;
 }
 
 async fn a_scale_needs_paths_below_spec_and_status(api: Api) {
