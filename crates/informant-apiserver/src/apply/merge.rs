@@ -57,10 +57,13 @@ fn merge_lists(of: Type<'_>, kind: &ListKind, old: &[Value], new: &[Value]) -> R
     let mut shared = new_steps.iter().filter(|step| old_items.contains_key(*step)).peekable();
     let mut all = Vec::with_capacity(old.len().max(new.len()));
     let (mut left, mut right) = (0, 0);
+    // The applied items before `right`.
+    let mut passed = BTreeSet::new();
     while left < old.len() || right < new.len() {
         if let (Some(step), Some(next)) = (old_steps.get(left), new_steps.get(right)) {
             if step == next {
                 all.push(merged(right));
+                passed.insert(next);
                 (left, right) = (left + 1, right + 1);
                 shared.next();
                 continue;
@@ -77,7 +80,7 @@ fn merge_lists(of: Type<'_>, kind: &ListKind, old: &[Value], new: &[Value]) -> R
                 left += 1;
                 continue;
             }
-            if new_steps[..right].contains(step) {
+            if passed.contains(step) {
                 left += 1;
             }
         }
@@ -86,6 +89,7 @@ fn merge_lists(of: Type<'_>, kind: &ListKind, old: &[Value], new: &[Value]) -> R
             if shared.peek().is_some_and(|next| **next == new_steps[right]) {
                 shared.next();
             }
+            passed.insert(&new_steps[right]);
             right += 1;
         }
     }

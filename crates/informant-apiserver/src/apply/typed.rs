@@ -3,6 +3,8 @@
 //! - **In:** an applied value, and its type.
 //! - **Out:** the errors, in the words of kube-apiserver.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::element::Element;
@@ -67,7 +69,7 @@ fn check_map(of: Type<'_>, map: &Map<String, Value>, path: &str, errors: &mut Ve
 }
 
 fn check_list(of: Type<'_>, kind: &ListKind, list: &[Value], path: &str, errors: &mut Vec<String>) {
-    let mut seen = Vec::new();
+    let mut seen = BTreeSet::new();
     for (place, item) in list.iter().enumerate() {
         let step = match Element::of_item(kind, place, item) {
             Ok(step) => step,
@@ -77,7 +79,7 @@ fn check_list(of: Type<'_>, kind: &ListKind, list: &[Value], path: &str, errors:
             errors.push(format!("{path}: duplicate entries for key {step}"));
         }
         check(of.items(), item, &format!("{path}{step}"), errors);
-        seen.push(step);
+        seen.insert(step);
     }
 }
 

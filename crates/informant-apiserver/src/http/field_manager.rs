@@ -55,7 +55,7 @@ pub(super) fn check(options: &str, is_apply: bool, params: &Params) -> Result<()
 pub(super) fn read_application(body: &[u8]) -> Result<Map<String, Value>, ApiError> {
     let value = match serde_json::from_slice::<Value>(body) {
         Ok(value) => value,
-        Err(_) => serde_saphyr::from_slice::<Option<Value>>(body)
+        Err(_) => serde_saphyr::from_slice_with_options::<Option<Value>>(body, yaml())
             .map_err(|error| ApiError::BadRequest(format!("error encoding patch: {error}")))?
             .unwrap_or_default(),
     };
@@ -67,6 +67,11 @@ pub(super) fn read_application(body: &[u8]) -> Result<Map<String, Value>, ApiErr
         Value::String(_) => Err(no_map("string")),
         Value::Array(_) => Err(no_map("array")),
     }
+}
+
+/// As in Kubernetes, `0400` is an octal number.
+fn yaml() -> serde_saphyr::Options {
+    serde_saphyr::options! { legacy_octal_numbers: true }
 }
 
 fn no_map(found: &str) -> ApiError {

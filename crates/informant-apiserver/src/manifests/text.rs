@@ -48,8 +48,9 @@ impl Manifest {
 
 /// Reads all objects of a text, in an order in which they can be created.
 pub(super) fn read(text: &str) -> Result<Vec<Manifest>, NoManifest> {
-    // Schemas of custom kinds are nested deeper than most YAML.
-    let options = serde_saphyr::options! { budget: serde_saphyr::budget! { max_depth: 256 }, with_snippet: false };
+    // Deeper nesting could end the thread: its stack is small.
+    let budget = serde_saphyr::budget! { max_depth: 64 };
+    let options = serde_saphyr::options! { budget: budget, with_snippet: false, legacy_octal_numbers: true };
     let mut bytes = text.as_bytes();
     let documents = serde_saphyr::read_with_options::<_, Value>(&mut bytes, options);
     let mut manifests = Vec::new();

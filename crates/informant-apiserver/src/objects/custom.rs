@@ -24,10 +24,10 @@ pub(crate) fn read(kind: &Kind, value: &mut Value, unknown: &mut UnknownFields) 
     Ok(())
 }
 
-/// Adds the defaults of the schema.
-pub(crate) fn fill_in_defaults(kind: &Kind, value: &mut Value) {
+/// Brings the result of a server-side apply into the form of its schema.
+pub(crate) fn complete(kind: &Kind, value: &mut Value) {
     if let (Some(schema), Value::Object(fields)) = (&kind.schema, value) {
-        schema.fill_in_defaults(fields);
+        schema.complete(fields);
     }
 }
 

@@ -66,10 +66,10 @@ impl Object {
         Self::checked(kind, value)
     }
 
-    /// Checks the result of a server-side apply. The fields of a custom kind stay as they are, but for defaults.
+    /// Checks the result of a server-side apply.
     pub(crate) fn of_apply(kind: &Kind, mut value: Value) -> Result<Self, ApiError> {
         decode(kind, &mut value)?;
-        custom::fill_in_defaults(kind, &mut value);
+        custom::complete(kind, &mut value);
         Self::checked(kind, value)
     }
 
@@ -81,7 +81,7 @@ impl Object {
     }
 
     /// Creates an object of this kind from JSON. Checks the type, the metadata and the depth, but not the other fields.
-    pub(crate) fn check(kind: &Kind, value: Value) -> Result<Self, ApiError> {
+    pub(crate) fn check(kind: &Kind, mut value: Value) -> Result<Self, ApiError> {
         let Value::Object(fields) = &value else {
             return Err(ApiError::BadRequest("the object provided is not a JSON object".into()));
         };
@@ -99,16 +99,21 @@ impl Object {
         if !matches!(fields.get("metadata"), None | Some(Value::Null | Value::Object(_))) {
             return Err(ApiError::BadRequest("metadata is not a JSON object".into()));
         }
+        // The server wrote the managed fields, or reads them with the limit of its parser.
+        let managed = value.get_mut("metadata").and_then(Value::as_object_mut);
+        let managed = managed.and_then(|metadata| metadata.remove("managedFields")).unwrap_or_default();
         // Deeper objects could be stored, but not decoded.
         if validate::depth(&value) > validate::DEEPEST {
             return Err(ApiError::BadRequest(format!("the object is nested deeper than {} levels", validate::DEEPEST)));
         }
-        let managed = &value["metadata"]["managedFields"];
         let is_list = managed.as_array().is_some_and(|list| list.iter().all(Value::is_object));
         if !managed.is_null() && !is_list {
             return Err(ApiError::BadRequest(format!("metadata.managedFields is not a list of objects: {managed}")));
         }
-        let object = Self::from_value(value);
+        let mut object = Self::from_value(value);
+        if !managed.is_null() {
+            object.managed = managed.to_string().into();
+        }
         for field in ["name", "namespace", "generateName", "uid", "resourceVersion"] {
             if !matches!(object.metadata.get(field), None | Some(Value::Null | Value::String(_))) {
                 return Err(ApiError::BadRequest(format!("metadata.{field} is not a string")));

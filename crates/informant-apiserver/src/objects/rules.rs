@@ -248,6 +248,9 @@ pub(crate) fn put(kind: &Kind, key: &Key, old: &Object, mut new: Object) -> Resu
         copy_field("spec", old, &mut next);
         copy_field("status", old, &mut next);
     }
+    if next.managed.is_empty() {
+        next.managed = old.managed.clone();
+    }
     defaults::fill_in_new(kind, &mut next);
     settle(kind, old, next)
 }

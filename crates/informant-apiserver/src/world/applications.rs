@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -35,7 +36,9 @@ impl World {
         };
         let stored = old.as_ref().map(|old| old.decode().managed).unwrap_or_default();
         let live = old.as_ref().map(|old| without_managed_fields(old)).unwrap_or_default();
-        let (merged, managed) = apply::apply(&served.kind, &live, &stored, application)?;
+        // Without tracking, an entry that cannot be read does no harm.
+        let known = if self.tracks_fields { stored.clone() } else { Bytes::new() };
+        let (merged, managed) = apply::apply(&served.kind, &live, &known, application)?;
         let mut object = Object::of_apply(&served.kind, Value::Object(merged))?;
         object.managed = if self.tracks_fields { managed } else { stored };
         rules::check_request_namespace(&served.kind, key.namespace(), &object)?;

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
+    apply,
+    apply::Author,
     collector::{Action, Collector, Node, Step, Uid},
     error::ApiError,
     objects::{Key, Object, encoded::Change, propagation, rules, rules::DeleteTerms},
@@ -80,6 +82,11 @@ impl World {
             Action::RemoveFinalizer(finalizer) => {
                 change_list(&mut next, "finalizers", |list| list.retain(|one| one != finalizer));
             }
+        }
+        if self.tracks_fields {
+            let manager = "kube-controller-manager".to_owned();
+            let author = Author { manager, subresource: None, time: now.to_owned() };
+            next.managed = apply::updated(&served.kind, Some(&before), &next, &author);
         }
         let updated = rules::settle(&served.kind, &before, next)?;
         self.carry_out(&served, step.key, old, updated, Run::Real).map(drop)

@@ -245,3 +245,22 @@ async fn random_owners_and_deletes_leave_no_garbage() {
         }
     }
 }
+
+#[tokio::test]
+async fn nobody_owns_a_reference_that_the_collector_has_removed() {
+    let server = collecting();
+    let web = Web::in_process(&server);
+    let owner = server.put("configmaps", config_map("a", &[])).unwrap();
+    let mut dependent = config_map("b", &[&owner]);
+    (dependent["apiVersion"], dependent["kind"]) = (json!("v1"), json!("ConfigMap"));
+    server.put("namespaces", json!({"metadata": {"name": "shop"}})).unwrap();
+    let maps = "/api/v1/namespaces/shop/configmaps";
+    let applied = web.patch(&format!("{maps}/b?fieldManager=one"), "application/apply-patch+yaml", &dependent).await;
+    assert!(applied.body["metadata"]["managedFields"].to_string().contains("ownerReferences"), "{applied:?}");
+
+    web.delete_with(&format!("{maps}/a"), &json!({"propagationPolicy": "Orphan"})).await;
+
+    let orphan = web.get(&format!("{maps}/b")).await.body;
+    assert_eq!(orphan["metadata"]["ownerReferences"], Value::Null);
+    assert!(!orphan["metadata"]["managedFields"].to_string().contains("ownerReferences"), "{orphan}");
+}

@@ -68,9 +68,16 @@ fn in_own_syntax(pattern: &str) -> String {
         match letter {
             '\\' => match rest.next() {
                 Some('Q') if !is_in_class => {
-                    let quoted: String = rest.by_ref().collect();
-                    let (literal, after) = quoted.split_once(r"\E").unwrap_or((&quoted, ""));
-                    return own + &regex::escape(literal) + &in_own_syntax(after);
+                    let mut literal = String::new();
+                    while let Some(letter) = rest.next() {
+                        if letter == '\\' && rest.next_if_eq(&'E').is_some() {
+                            break;
+                        }
+                        literal.push(letter);
+                    }
+                    own.push_str(&regex::escape(&literal));
+                    before = ' ';
+                    continue;
                 }
                 Some(letter) => push_escape(&mut own, letter, is_in_class),
                 None => own.push('\\'),

@@ -49,7 +49,9 @@ impl VersionSchema {
         Ok(unknown)
     }
 
-    pub(crate) fn fill_in_defaults(&self, object: &mut Map<String, Value>) {
+    /// Removes the unknown fields of an object and fills in defaults; nulls stay.
+    pub(crate) fn complete(&self, object: &mut Map<String, Value>) {
+        prune::prune(object, &self.root);
         defaults::fill_in(object, &self.root);
     }
 

@@ -25,6 +25,8 @@ both_ways! {
     sets_are_merged_and_atomic_values_replaced
     what_existed_before_the_first_apply_has_an_owner
     an_apply_may_be_yaml
+    numbers_of_yaml_may_be_octal
+    an_object_that_could_be_created_can_be_patched_at_any_depth
     an_apply_that_makes_no_sense_is_refused
     fields_that_the_kind_does_not_have_are_refused
     managed_fields_in_an_apply_are_refused
@@ -675,4 +677,49 @@ async fn an_apply_at_an_old_version_is_a_conflict(api: Api) {
     let stale = apply(&api, &path, "one", &object).await;
 
     assert_eq!(stale.failure(), (409, "Conflict"));
+}
+
+async fn numbers_of_yaml_may_be_octal(api: Api) {
+    let volume = "{name: v, configMap: {name: c, defaultMode: 0400}}";
+    let pod = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec:\n  containers: [{{name: c, image: i}}]\n  volumes: [{volume}]\n"
+    );
+    let path = format!("{}/a?fieldManager=one", api.path("pods"));
+
+    let applied = api.send_text(Method::PATCH, &path, pod, &[("content-type", "application/apply-patch+yaml")]).await;
+
+    assert_eq!(applied.code, 201, "{applied:?}");
+    assert_eq!(applied.body["spec"]["volumes"][0]["configMap"]["defaultMode"], 0o400);
+}
+
+async fn an_object_that_could_be_created_can_be_patched_at_any_depth(api: Api) {
+    let deep = (0..110).fold(json!(1), |inner, _| json!({ "a": inner }));
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
+    let group = format!("deep.{}.example.com", api.namespace);
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
+    let spec = json!({"group": group, "scope": "Namespaced", "names": {"kind": "Deep", "plural": "deeps"}, "versions": [version]});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("deeps.{group}")},
+        "spec": spec,
+    });
+    assert_eq!(api.post(DEFINITIONS, &definition).await.code, 201);
+    let path = format!("/apis/{group}/v1/namespaces/{}/deeps", api.namespace);
+    let object = json!({"apiVersion": format!("{group}/v1"), "kind": "Deep", "metadata": {"name": "a"}, "spec": deep});
+    // A real server serves the kind a moment later.
+    let mut created = api.post(&path, &object).await;
+    for _ in 0..50 {
+        if created.code != 404 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        created = api.post(&path, &object).await;
+    }
+    assert_eq!(created.code, 201, "{created:?}");
+
+    let patched = api.patch(&format!("{path}/a"), MERGE, &json!({"metadata": {"labels": {"b": "c"}}})).await;
+
+    assert_eq!(patched.code, 200, "{patched:?}");
+    api.delete(&format!("{DEFINITIONS}/deeps.{group}")).await;
 }
