@@ -33,7 +33,7 @@ const OPERATIONS: &str = "application/json-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 /// The supported content types of patches. Strategic merge patches need the rules of built-in kinds.
-fn accepted(kind: &Kind) -> &'static str {
+pub(crate) fn media_types(kind: &Kind) -> &'static str {
     match kind.origin {
         Origin::BuiltIn => {
             "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml"
@@ -54,7 +54,7 @@ impl Patch {
                 operations::read(list).map(Self::Operations)
             }
             (_, Origin::BuiltIn | Origin::Custom) => {
-                Err(ApiError::UnsupportedMediaType { accepted: accepted(kind), advice: None })
+                Err(ApiError::UnsupportedMediaType { accepted: media_types(kind), advice: None })
             }
         }
     }
