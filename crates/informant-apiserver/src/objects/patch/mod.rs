@@ -4,7 +4,6 @@
 //! - **Out:** the patched object.
 //! - **Knows nothing of:** storage, rules of updates.
 
-mod merge_keys;
 mod operations;
 mod order;
 mod strategic;
@@ -14,6 +13,7 @@ use serde_json::{Map, Value};
 use crate::{
     error::ApiError,
     registry::kind::{Kind, Origin},
+    schema,
 };
 
 /// A patch.
@@ -69,7 +69,7 @@ impl Patch {
             }
             Self::Strategic(patch) => {
                 let mut object = object;
-                strategic::merge(&mut object, patch.clone(), merge_keys::of_kind(&kind.kind))?;
+                strategic::merge(&mut object, patch.clone(), schema::of(kind))?;
                 Ok(Value::Object(object))
             }
             Self::Operations(operations) => operations::apply(operations, Value::Object(object)),
