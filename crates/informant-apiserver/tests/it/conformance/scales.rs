@@ -160,12 +160,12 @@ async fn replicas_at_another_path_are_owned_there(api: Api) {
         json!({"specReplicasPath": ".spec.size.wanted", "statusReplicasPath": ".status.size"});
     let integer = json!({"type": "integer"});
     let size = json!({"type": "object", "properties": {"wanted": integer, "least": integer}});
-    let spec = json!({"type": "object", "properties": {"size": size, "replicas": integer}});
+    let spec = json!({"type": "object", "properties": {"size": size}});
     version["schema"]["openAPIV3Schema"] = json!({"type": "object", "properties": {"spec": spec}});
     widgets.define(&api).await;
     let path = format!("{}/a", widgets.path);
     let mut widget = widgets.widget("a");
-    widget["spec"] = json!({"size": {"wanted": 1, "least": 0}, "replicas": 9});
+    widget["spec"] = json!({"size": {"wanted": 1, "least": 0}});
     apply(&api, &path, "one", &widget).await;
 
     let scale =
@@ -176,8 +176,8 @@ async fn replicas_at_another_path_are_owned_there(api: Api) {
 
     assert_eq!((patched.code, &patched.body["spec"]["replicas"]), (200, &json!(3)), "{patched:?}");
     let object = api.get(&path).await;
-    assert_eq!(object.body["spec"], json!({"size": {"wanted": 3, "least": 0}, "replicas": 9}));
-    let of_one = json!({"f:spec": {"f:replicas": {}, "f:size": {"f:least": {}}}});
+    assert_eq!(object.body["spec"], json!({"size": {"wanted": 3, "least": 0}}));
+    let of_one = json!({"f:spec": {"f:size": {"f:least": {}}}});
     let of_two = json!({"f:spec": {"f:size": {"f:wanted": {}}}});
     assert_eq!(owners(&object.body), [owner("one Apply", of_one), owner("two Update/scale", of_two)]);
     api.delete(&widgets.place()).await;
