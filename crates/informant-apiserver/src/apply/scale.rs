@@ -3,7 +3,7 @@
 //! - **In:** the managed fields of the object, the replicas before and after.
 //! - **Out:** the managed fields of the object after the write.
 //!
-//! The owner of `spec.replicas` of the scale owns the same field of the object.
+//! The owner of `spec.replicas` of the scale owns the replicas of the object, which custom kinds may have at another path.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{error::ApiError, objects::scale, registry::kind::Kind, schema};
 
-/// The place of the replicas in a scale, and in the objects of all kinds that have one.
+/// The path of the replicas in a scale.
 const REPLICAS: [&str; 2] = ["spec", "replicas"];
 
 /// The managed fields of an object after its scale was updated.
@@ -71,7 +71,8 @@ fn id(author: &Author, operation: Operation) -> ManagerId {
 
 /// The owners of the replicas of an object, as owners of those of its scale.
 fn of_scale(kind: &Kind, managers: &Managers) -> Managers {
-    let owners = managers.0.iter().filter(|entry| is_known(kind, &entry.id) && entry.fields.has(&REPLICAS));
+    let path = scale::path_of_replicas(kind);
+    let owners = managers.0.iter().filter(|entry| is_known(kind, &entry.id) && entry.fields.has(&path));
     let owner = |entry: &Entry| Entry {
         id: ManagerId { api_version: scale::kind().api_version(), ..entry.id.clone() },
         fields: FieldSet::of_path(&REPLICAS),
@@ -82,7 +83,8 @@ fn of_scale(kind: &Kind, managers: &Managers) -> Managers {
 
 /// The owners of an object, with those of its scale.
 fn of_object(kind: &Kind, managers: Managers, of_scale: Managers) -> Managers {
-    let replicas = FieldSet::of_path(&REPLICAS);
+    let path = scale::path_of_replicas(kind);
+    let replicas = FieldSet::of_path(&path);
     let mut all = managers;
     all.0.retain(|entry| is_known(kind, &entry.id));
     let is_owner = |entry: &Entry| {
@@ -99,7 +101,7 @@ fn of_object(kind: &Kind, managers: Managers, of_scale: Managers) -> Managers {
     for owner in of_scale.0.into_iter().filter(|owner| owner.fields.has(&REPLICAS)) {
         let id = ManagerId { api_version: kind.api_version(), ..owner.id };
         // kube-apiserver writes no time into new entries of a scale.
-        if !before.of(&id).is_some_and(|entry| entry.fields.has(&REPLICAS)) {
+        if !before.of(&id).is_some_and(|entry| entry.fields.has(&path)) {
             all.put(Entry { id, fields: replicas.clone(), time: None });
         }
     }

@@ -31,6 +31,11 @@ fn steps(path: &str) -> Vec<&str> {
     path.trim_start_matches('.').split('.').collect()
 }
 
+/// The names of the fields on the path to the replicas in the objects of a kind.
+pub(crate) fn path_of_replicas(kind: &Kind) -> Vec<&str> {
+    steps(kind.scale.as_ref().map_or(".spec.replicas", |paths| &paths.spec))
+}
+
 fn value_at(object: &Object, path: &str) -> Option<Value> {
     let steps = steps(path);
     let (first, rest) = steps.split_first()?;
@@ -142,8 +147,7 @@ pub(crate) fn set(kind: &Kind, object: &mut Object, scale: &Object) -> Result<()
         let cause = Cause::invalid("spec.replicas", &replicas.to_string(), "must be greater than or equal to 0");
         return Err(ApiError::invalid(&self::kind(), object.text("name"), cause));
     }
-    let path = kind.scale.as_ref().map_or(".spec.replicas", |paths| &paths.spec);
-    let steps = steps(path);
+    let steps = path_of_replicas(kind);
     let mut field = object.field(steps[0]);
     let mut place = &mut field;
     for step in &steps[1..] {

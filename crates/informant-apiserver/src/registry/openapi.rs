@@ -1,12 +1,18 @@
-//! OpenAPI documents with the operations of each kind and their parameters, which clients read before they write.
+//! OpenAPI documents, which clients read before they write, and for `kubectl explain`.
 //!
-//! There are no schemas: `kubectl` then skips its validation and merges with its own rules.
+//! - **In:** the kinds of the registry.
+//! - **Out:** documents with the operations of each kind, their parameters and schemas. The older document is empty.
+//! - **Knows nothing of:** objects, HTTP.
 
 use serde_json::{Map, Value, json};
 
-use crate::registry::{
-    Registry, discovery,
-    kind::{Kind, Scope},
+use crate::{
+    objects::patch,
+    registry::{
+        Registry, discovery,
+        kind::{Kind, Scope},
+    },
+    schema::openapi::Components,
 };
 
 /// `/openapi/v2`, which clients read if version 3 is not enough: an empty document.
@@ -23,18 +29,19 @@ pub(crate) const OLD_PROTOBUF: &str = "application/com.github.proto-openapi.spec
 /// `/openapi/v3`: the index of the documents.
 pub(crate) fn index(registry: &Registry) -> Value {
     let entry = |kind: &Kind| (root(kind), json!({"serverRelativeURL": format!("/openapi/v3/{}", root(kind))}));
-    json!({"paths": registry.kinds().filter(|kind| !kind.is_review).map(entry).collect::<Map<_, _>>()})
+    json!({"paths": registry.kinds().map(entry).collect::<Map<_, _>>()})
 }
 
 /// `/openapi/v3/api/v1` and `/openapi/v3/apis/GROUP/VERSION`.
 pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Option<Value> {
-    let kinds = registry.kinds().filter(|kind| kind.group == group && kind.version == version && !kind.is_review);
-    let paths = kinds.flat_map(paths).collect::<Map<_, _>>();
+    let kinds = registry.kinds().filter(|kind| kind.group == group && kind.version == version);
+    let mut components = Components::default();
+    let paths = kinds.flat_map(|kind| paths(kind, &components.add(kind))).collect::<Map<_, _>>();
     let document = json!({
         "openapi": "3.0.0",
         "info": {"title": "informant", "version": discovery::version()["gitVersion"]},
         "paths": paths,
-        "components": {"schemas": {}},
+        "components": {"schemas": components.into_schemas()},
     });
     (!paths.is_empty()).then_some(document)
 }
@@ -43,8 +50,8 @@ fn root(kind: &Kind) -> String {
     if kind.group.is_empty() { format!("api/{}", kind.version) } else { format!("apis/{}", kind.api_version()) }
 }
 
-/// The paths of the collection of a kind and of an object, with their operations.
-fn paths(kind: &Kind) -> [(String, Value); 2] {
+/// The paths of the collection of a kind and of an object, with their operations; a review is only created. `schema` is a reference to that of the kind.
+fn paths(kind: &Kind, schema: &Value) -> Vec<(String, Value)> {
     let (namespace, in_namespace) = match kind.scope {
         Scope::Namespaced => ("/namespaces/{namespace}", vec![parameter("path", "namespace")]),
         Scope::Cluster => ("", vec![]),
@@ -62,20 +69,39 @@ fn paths(kind: &Kind) -> [(String, Value); 2] {
     let written = &["dryRun", "fieldManager", "fieldValidation"][..];
     let selected = &["continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "watch"][..];
     let of_name = [&in_namespace[..], &[parameter("path", "name")]].concat();
+    let answered = |mut operation: Value| {
+        operation["responses"]["200"]["content"] = content(&["application/json"], schema);
+        operation
+    };
+    let sent = |mut operation: Value, media_types: &[&str], schema: &Value| {
+        operation["requestBody"] = json!({"content": content(media_types, schema), "required": true});
+        answered(operation)
+    };
+    // `kubectl apply` sends strategic merge patches to the kinds that accept them here.
+    let patches = patch::media_types(kind).split(", ").collect::<Vec<_>>();
+    let post = sent(operation("post", written), &["*/*"], schema);
+    if kind.is_review {
+        return vec![(collection, json!({"parameters": in_namespace, "post": post}))];
+    }
     let of_collection = json!({
         "parameters": in_namespace,
         "get": operation("list", selected),
-        "post": operation("post", written),
+        "post": post,
         "delete": operation("deletecollection", selected),
     });
     let of_one = json!({
         "parameters": of_name,
-        "get": operation("get", &["resourceVersion"]),
-        "put": operation("put", written),
-        "patch": operation("patch", written),
+        "get": answered(operation("get", &["resourceVersion"])),
+        "put": sent(operation("put", written), &["*/*"], schema),
+        "patch": sent(operation("patch", written), &patches, &json!({"type": "object"})),
         "delete": operation("delete", &["dryRun"]),
     });
-    [(collection, of_collection), (one, of_one)]
+    vec![(collection, of_collection), (one, of_one)]
+}
+
+fn content(media_types: &[&str], schema: &Value) -> Value {
+    let of_type = |media_type: &&str| ((*media_type).to_owned(), json!({ "schema": schema }));
+    media_types.iter().map(of_type).collect::<Map<_, _>>().into()
 }
 
 fn parameter(place: &str, name: &str) -> Value {

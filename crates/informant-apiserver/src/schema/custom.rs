@@ -25,7 +25,7 @@ pub(crate) fn read(schema: &Value) -> Types {
     ] {
         fields.retain(|field| *field.name != *name);
         let place = types.add(shape);
-        fields.push(Field { name: name.into(), place, is_always_there: false });
+        fields.push(Field { name: name.into(), place, is_always_there: false, strategy: None });
     }
     fields.sort_by(|one, other| one.name.cmp(&other.name));
     types.add(Shape::Map { name: Box::default(), fields, values, is_atomic: false });
@@ -45,7 +45,7 @@ fn add(types: &mut Types, schema: &Value, keeps_unknown_outside: bool) -> Place 
             if schema["x-kubernetes-embedded-resource"] == true {
                 fields.retain(|field| &*field.name != "metadata");
                 let place = types.add(Shape::Metadata);
-                fields.push(Field { name: "metadata".into(), place, is_always_there: false });
+                fields.push(Field { name: "metadata".into(), place, is_always_there: false, strategy: None });
                 fields.sort_by(|one, other| one.name.cmp(&other.name));
             }
             let is_atomic = schema["x-kubernetes-map-type"] == "atomic";
@@ -71,7 +71,7 @@ fn map(types: &mut Types, schema: &Value, keeps_unknown: bool) -> (Vec<Field>, O
     let mut fields = Vec::new();
     for (name, property) in properties.into_iter().flatten() {
         let place = add(types, property, keeps_unknown);
-        fields.push(Field { name: name.as_str().into(), place, is_always_there: false });
+        fields.push(Field { name: name.as_str().into(), place, is_always_there: false, strategy: None });
     }
     fields.sort_by(|one, other| one.name.cmp(&other.name));
     let more = &schema["additionalProperties"];

@@ -19,7 +19,7 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
-use super::{Field, ListKind, MapKey, Place, Scalar, Shape, Type, Types};
+use super::{Field, ListKind, MapKey, PatchStrategy, Place, Scalar, Shape, Type, Types};
 
 const TEXT: &str = include_str!("facts.txt");
 
@@ -31,9 +31,14 @@ pub(super) fn built_in(api_version: &str, kind: &str) -> Option<Type<'static>> {
     Some(FACTS.types.at(*place))
 }
 
+/// The type with this name.
+pub(super) fn named(name: &str) -> Option<Type<'static>> {
+    FACTS.names.get(name).map(|place| FACTS.types.at(*place))
+}
+
 /// The type of the metadata of every object.
 pub(super) fn metadata() -> Type<'static> {
-    FACTS.names.get("ObjectMeta").map_or(Type::any(), |place| FACTS.types.at(*place))
+    named("ObjectMeta").unwrap_or(Type::any())
 }
 
 #[derive(Default)]
@@ -85,7 +90,11 @@ impl Facts {
         let mut words = line.trim_start().splitn(3, ' ');
         let name = words.next().unwrap_or_default();
         let place = self.place(words.next().unwrap_or_default());
-        Field { name: name.trim_end_matches('!').into(), place, is_always_there: name.ends_with('!') }
+        let strategy = words.next().map(|word| match word.trim_end_matches(')').split_once('(') {
+            Some((names, key)) => PatchStrategy { names, merge_key: Some(key) },
+            None => PatchStrategy { names: word, merge_key: None },
+        });
+        Field { name: name.trim_end_matches('!').into(), place, is_always_there: name.ends_with('!'), strategy }
     }
 
     fn place(&mut self, word: &'static str) -> Place {

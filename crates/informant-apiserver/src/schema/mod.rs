@@ -1,12 +1,14 @@
 //! What the server knows about the fields of a kind: their types, and which values belong together when several clients write them.
 //!
 //! - **In:** the table of the built-in kinds (`facts`), the schema of a custom kind (`custom`, `structural`).
-//! - **Out:** a [`Type`] that other modules walk by, together with an object; objects without unknown fields (`decode`).
+//! - **Out:** a [`Type`] that other modules walk by, together with an object; objects without unknown fields (`decode`); schemas for
+//!   OpenAPI documents (`openapi`).
 //! - **Knows nothing of:** requests.
 
 mod custom;
 mod decode;
 mod facts;
+pub(crate) mod openapi;
 pub(crate) mod structural;
 
 use serde_json::Value;
@@ -83,6 +85,16 @@ pub(crate) struct Field {
     pub(crate) place: Place,
     /// kube-apiserver has the field in each object, if only as an empty map or list.
     pub(crate) is_always_there: bool,
+    pub(crate) strategy: Option<PatchStrategy>,
+}
+
+/// How a strategic merge patch changes a field of a built-in kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PatchStrategy {
+    /// `merge`, `replace`, `retainKeys` or `merge+retainKeys`.
+    pub(crate) names: &'static str,
+    /// The field that identifies the items of a list of maps.
+    pub(crate) merge_key: Option<&'static str>,
 }
 
 /// How the items of a list are told apart.

@@ -37,10 +37,10 @@ few more. It deletes objects with their owners, and has no other controllers.
 It has no access control, so it listens on loopback addresses only. -vv logs
 every request.
 
-Supported kubectl commands: get, describe, apply, create -f, edit, set, label,
-scale, patch, diff, wait, delete and drain, also for custom resources. Objects
-can be created only in existing namespaces. Not supported: server-side apply,
-explain, logs, exec, and `create KIND`, which sends protobuf; instead, use
+Supported kubectl commands: get, describe, explain, apply, apply --server-side,
+create -f, edit, set, label, scale, patch, diff, wait, delete and drain, also for
+custom resources. Objects can be created only in existing namespaces. Not
+supported: logs, exec, and `create KIND`, which sends protobuf; instead, use
   kubectl create ns shop --dry-run=client -o yaml | kubectl create -f -
 
 --load is a list of RESOURCE=COUNT and settings, separated by commas:

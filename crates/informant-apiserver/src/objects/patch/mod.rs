@@ -4,7 +4,6 @@
 //! - **Out:** the patched object.
 //! - **Knows nothing of:** storage, rules of updates.
 
-mod merge_keys;
 mod operations;
 mod order;
 mod strategic;
@@ -14,6 +13,7 @@ use serde_json::{Map, Value};
 use crate::{
     error::ApiError,
     registry::kind::{Kind, Origin},
+    schema,
 };
 
 /// A patch.
@@ -33,7 +33,7 @@ const OPERATIONS: &str = "application/json-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 /// The supported content types of patches. Strategic merge patches need the rules of built-in kinds.
-fn accepted(kind: &Kind) -> &'static str {
+pub(crate) fn media_types(kind: &Kind) -> &'static str {
     match kind.origin {
         Origin::BuiltIn => {
             "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml"
@@ -54,7 +54,7 @@ impl Patch {
                 operations::read(list).map(Self::Operations)
             }
             (_, Origin::BuiltIn | Origin::Custom) => {
-                Err(ApiError::UnsupportedMediaType { accepted: accepted(kind), advice: None })
+                Err(ApiError::UnsupportedMediaType { accepted: media_types(kind), advice: None })
             }
         }
     }
@@ -69,7 +69,7 @@ impl Patch {
             }
             Self::Strategic(patch) => {
                 let mut object = object;
-                strategic::merge(&mut object, patch.clone(), merge_keys::of_kind(&kind.kind))?;
+                strategic::merge(&mut object, patch.clone(), schema::of(kind))?;
                 Ok(Value::Object(object))
             }
             Self::Operations(operations) => operations::apply(operations, Value::Object(object)),

@@ -1,6 +1,6 @@
 //! Strategic merge patches, as `kubectl apply` sends them: merge patches that also change the items of lists.
 //!
-//! - **In:** an object, a patch, and the rules of its lists (`merge_keys`).
+//! - **In:** an object, a patch, and the type of the object, which says how its lists are merged.
 //! - **Out:** the patched object.
 //! - **Knows nothing of:** the meaning of fields.
 //!
@@ -19,11 +19,11 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::{
-    merge_keys::{Rule, Rules},
-    order::{Key, put_in_order},
+use super::order::{Key, put_in_order};
+use crate::{
+    error::ApiError,
+    schema::{Shape, Type},
 };
-use crate::error::ApiError;
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -32,8 +32,40 @@ const DELETE: &str = "$deleteFromPrimitiveList/";
 
 type Object = Map<String, Value>;
 
-/// Applies a patch to a map.
-pub(super) fn merge(object: &mut Object, mut patch: Object, rules: Rules) -> Result<(), ApiError> {
+/// How a field is merged.
+#[derive(Clone, Copy)]
+enum Rule<'a> {
+    /// A map, field by field.
+    Map(Type<'a>),
+    /// A list of maps, identified by the value of a field. The type is that of the items.
+    ByKey(&'static str, Type<'a>),
+    /// A list of distinct values.
+    Set,
+    /// As a whole.
+    Replaced,
+}
+
+/// The rule for a field of a map. Lists of fields that the type does not have are replaced.
+fn rule<'a>(of: Type<'a>, name: &str) -> Rule<'a> {
+    let Some((of, field)) = of.field(name) else { return Rule::Map(Type::any()) };
+    let strategy = field.and_then(|field| field.strategy);
+    let has = |name: &str| strategy.is_some_and(|strategy| strategy.names.split('+').any(|one| one == name));
+    match (of.shape, strategy.and_then(|strategy| strategy.merge_key)) {
+        (Shape::List { .. }, Some(key)) => Rule::ByKey(key, of.items()),
+        (Shape::List { .. }, None) if has("merge") => Rule::Set,
+        (Shape::List { .. }, None) => Rule::Replaced,
+        (Shape::Map { .. } | Shape::Any | Shape::Whole | Shape::Scalar(_) | Shape::Metadata, _) => {
+            if has("replace") {
+                Rule::Replaced
+            } else {
+                Rule::Map(of)
+            }
+        }
+    }
+}
+
+/// Applies a patch to a map of a type.
+pub(super) fn merge(object: &mut Object, mut patch: Object, of: Type<'_>) -> Result<(), ApiError> {
     match patch.remove(PATCH) {
         None => {}
         Some(directive) if directive == "replace" => {
@@ -53,14 +85,13 @@ pub(super) fn merge(object: &mut Object, mut patch: Object, rules: Rules) -> Res
     let deletions = take_lists(&mut patch, DELETE)
         .map_err(|_| ApiError::BadRequest("invalid patch format of primitive list".into()))?;
     for (name, change) in patch {
-        let (rule, order) = (rule(rules, &name), orders.remove(&name));
+        let (rule, order) = (rule(of, &name), orders.remove(&name));
         if let Some(value) = merged(object.remove(&name), change, rule, order.as_deref())? {
             object.insert(name, value);
         }
     }
     for (name, order) in orders {
-        if let (Some(Value::Array(items)), Some(key)) = (object.get_mut(&name), rule(rules, &name).and_then(Rule::key))
-        {
+        if let (Some(Value::Array(items)), Some(key)) = (object.get_mut(&name), rule(of, &name).key()) {
             let before = key.places(items);
             put_in_order(items, &before, &[], Some(&order), key)?;
         }
@@ -78,27 +109,23 @@ pub(super) fn merge(object: &mut Object, mut patch: Object, rules: Rules) -> Res
 fn merged(
     old: Option<Value>,
     change: Value,
-    rule: Option<Rule>,
+    rule: Rule<'_>,
     order: Option<&[Value]>,
 ) -> Result<Option<Value>, ApiError> {
     match (old, change, rule) {
         (_, Value::Null, _) => Ok(None),
-        (Some(Value::Object(mut old)), Value::Object(change), None) => {
-            merge(&mut old, change, &[])?;
+        (Some(Value::Object(mut old)), Value::Object(change), Rule::Map(of)) => {
+            merge(&mut old, change, of)?;
             Ok(Some(Value::Object(old)))
         }
-        (Some(Value::Object(mut old)), Value::Object(change), Some(Rule::Map(rules))) => {
-            merge(&mut old, change, rules)?;
-            Ok(Some(Value::Object(old)))
-        }
-        (Some(Value::Array(mut old)), Value::Array(change), Some(Rule::ByKey(field, rules))) => {
+        (Some(Value::Array(mut old)), Value::Array(change), Rule::ByKey(field, of)) => {
             let key = Key::Field(field);
             let before = key.places(&old);
-            let named = merge_items(&mut old, change, key, rules)?;
+            let named = merge_items(&mut old, change, key, of)?;
             put_in_order(&mut old, &before, &named, order, key)?;
             Ok(Some(Value::Array(old)))
         }
-        (Some(Value::Array(mut old)), Value::Array(change), Some(Rule::Set)) => {
+        (Some(Value::Array(mut old)), Value::Array(change), Rule::Set) => {
             let before = Key::Whole.places(&old);
             let mut seen = HashSet::new();
             old.extend(change.iter().cloned());
@@ -106,17 +133,15 @@ fn merged(
             put_in_order(&mut old, &before, &change, order, Key::Whole)?;
             Ok(Some(Value::Array(old)))
         }
-        (Some(Value::Object(_)), change @ Value::Object(_), Some(Rule::Replaced | Rule::ByKey(..) | Rule::Set))
-        | (Some(Value::Array(_)), change @ Value::Array(_), Some(Rule::Map(_) | Rule::Replaced) | None) => {
-            Ok(Some(plain(change)))
-        }
+        (Some(Value::Object(_)), change @ Value::Object(_), Rule::Replaced | Rule::ByKey(..) | Rule::Set)
+        | (Some(Value::Array(_)), change @ Value::Array(_), Rule::Map(_) | Rule::Replaced) => Ok(Some(plain(change))),
         // The field is absent or has another type.
-        (_, change, Some(Rule::Map(_) | Rule::Replaced | Rule::ByKey(..) | Rule::Set) | None) => Ok(new(change)),
+        (_, change, Rule::Map(_) | Rule::Replaced | Rule::ByKey(..) | Rule::Set) => Ok(new(change)),
     }
 }
 
 /// Applies a patch to the items of a list, and returns the items that the patch names.
-fn merge_items(items: &mut Vec<Value>, change: Vec<Value>, key: Key, rules: Rules) -> Result<Vec<Value>, ApiError> {
+fn merge_items(items: &mut Vec<Value>, change: Vec<Value>, key: Key, of: Type<'_>) -> Result<Vec<Value>, ApiError> {
     let (mut named, mut gone, mut replaces) = (Vec::new(), Vec::new(), false);
     for item in change {
         let directive = item.get(PATCH);
@@ -141,7 +166,7 @@ fn merge_items(items: &mut Vec<Value>, change: Vec<Value>, key: Key, rules: Rule
     let mut places = key.places(items);
     for item in &named {
         match (key.place(item, &places).and_then(|place| items.get_mut(place)), item.clone()) {
-            (Some(Value::Object(old)), Value::Object(item)) => merge(old, item, rules)?,
+            (Some(Value::Object(old)), Value::Object(item)) => merge(old, item, of)?,
             (_, _) => {
                 places.extend(key.name(item).map(|name| (name, items.len())));
                 items.push(plain(item.clone()));
@@ -151,7 +176,7 @@ fn merge_items(items: &mut Vec<Value>, change: Vec<Value>, key: Key, rules: Rule
     Ok(named)
 }
 
-impl Rule {
+impl Rule<'_> {
     /// The key of the items, for a list that is merged.
     fn key(self) -> Option<Key> {
         match self {
@@ -186,10 +211,6 @@ fn take_lists(patch: &mut Object, prefix: &str) -> Result<BTreeMap<String, Vec<V
         }
     });
     lists.collect()
-}
-
-fn rule(rules: Rules, name: &str) -> Option<Rule> {
-    rules.iter().find(|(field, _)| *field == name).map(|(_, rule)| *rule)
 }
 
 fn unknown(directive: &Value) -> ApiError {
@@ -234,11 +255,13 @@ fn plain_map(map: Object) -> Object {
 mod tests {
     use serde_json::json;
 
-    use super::{super::merge_keys::of_kind, *};
+    use super::*;
+    use crate::{registry::Registry, schema};
 
     fn patched(kind: &str, object: Value, patch: Value) -> Result<Value, ApiError> {
         let (Value::Object(mut object), Value::Object(patch)) = (object, patch) else { panic!("two maps") };
-        merge(&mut object, patch, of_kind(kind)).map(|()| Value::Object(object))
+        let kind = Registry::builtin_kinds().find(|built_in| built_in.kind == kind).unwrap();
+        merge(&mut object, patch, schema::of(&kind)).map(|()| Value::Object(object))
     }
 
     /// The names of the containers of a pod that had `a`, `b` and `c`.

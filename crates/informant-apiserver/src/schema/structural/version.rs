@@ -33,6 +33,11 @@ impl VersionSchema {
         Ok(Self { source: source.clone(), types: custom::read(source), has_embedded, root })
     }
 
+    /// The schema as it is in the definition.
+    pub(crate) fn source(&self) -> &Value {
+        &self.source
+    }
+
     /// Brings an object into the form in which kube-apiserver reads it: without unknown fields and nulls, with defaults. Returns the
     /// paths of the unknown fields, or an error if an embedded resource cannot be decoded.
     pub(crate) fn normalize(&self, object: &mut Map<String, Value>) -> Result<Vec<String>, String> {

@@ -52,7 +52,7 @@ fn config(name: &str, data: Value) -> Value {
 }
 
 /// The managed fields of an object, without times: manager, operation, subresource, fields.
-fn owners(object: &Value) -> Vec<(String, Value)> {
+pub(super) fn owners(object: &Value) -> Vec<(String, Value)> {
     let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     let owner = |entry: &Value| {
         let text = |field: &str| entry[field].as_str().unwrap_or_default().to_owned();
@@ -65,7 +65,7 @@ fn owners(object: &Value) -> Vec<(String, Value)> {
     owners
 }
 
-fn owner(name: &str, fields: Value) -> (String, Value) {
+pub(super) fn owner(name: &str, fields: Value) -> (String, Value) {
     (name.to_owned(), fields)
 }
 

@@ -9,6 +9,7 @@ mod apply;
 mod definitions;
 mod discovery;
 mod events;
+mod explain;
 mod fields;
 mod garbage;
 mod kubectl;

@@ -1,6 +1,10 @@
 //! The scale subresource, which `kubectl scale` and autoscalers use.
 
-use super::*;
+use super::{
+    apply::{apply, owner, owners},
+    definitions::Widgets,
+    *,
+};
 
 both_ways! {
     a_scale_says_what_is_wanted_what_is_there_and_whose
@@ -9,6 +13,7 @@ both_ways! {
     a_scale_may_name_the_version_that_it_is_for
     a_scale_that_makes_no_sense_is_refused
     kinds_without_replicas_have_no_scale
+    replicas_at_another_path_are_owned_there
     a_scale_is_found_by_discovery
 }
 
@@ -146,6 +151,36 @@ async fn kinds_without_replicas_have_no_scale(api: Api) {
     api.add("a").await;
 
     assert_eq!(api.get(&format!("{}/scale", api.config_map("a"))).await.failure(), (404, "NotFound"));
+}
+
+async fn replicas_at_another_path_are_owned_there(api: Api) {
+    let mut widgets = Widgets::new(&api);
+    let version = &mut widgets.definition["spec"]["versions"][0];
+    version["subresources"]["scale"] =
+        json!({"specReplicasPath": ".spec.size.wanted", "statusReplicasPath": ".status.size"});
+    let integer = json!({"type": "integer"});
+    let size = json!({"type": "object", "properties": {"wanted": integer, "least": integer}});
+    let spec = json!({"type": "object", "properties": {"size": size}});
+    version["schema"]["openAPIV3Schema"] = json!({"type": "object", "properties": {"spec": spec}});
+    widgets.define(&api).await;
+    let path = format!("{}/a", widgets.path);
+    let mut widget = widgets.widget("a");
+    widget["spec"] = json!({"size": {"wanted": 1, "least": 0}});
+    apply(&api, &path, "one", &widget).await;
+
+    let scale =
+        json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": 3}});
+    let refused = apply(&api, &format!("{path}/scale"), "two", &scale).await;
+    assert_eq!(refused.text("/message"), "Apply failed with 1 conflict: conflict with \"one\": .spec.replicas");
+    let patched = api.patch(&format!("{path}/scale?fieldManager=two"), MERGE, &json!({"spec": {"replicas": 3}})).await;
+
+    assert_eq!((patched.code, &patched.body["spec"]["replicas"]), (200, &json!(3)), "{patched:?}");
+    let object = api.get(&path).await;
+    assert_eq!(object.body["spec"], json!({"size": {"wanted": 3, "least": 0}}));
+    let of_one = json!({"f:spec": {"f:size": {"f:least": {}}}});
+    let of_two = json!({"f:spec": {"f:size": {"f:wanted": {}}}});
+    assert_eq!(owners(&object.body), [owner("one Apply", of_one), owner("two Update/scale", of_two)]);
+    api.delete(&widgets.place()).await;
 }
 
 async fn a_scale_is_found_by_discovery(api: Api) {
