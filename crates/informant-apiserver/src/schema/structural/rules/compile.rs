@@ -48,9 +48,29 @@ fn compile(rule: &Rule) -> Result<CompiledRule, CompileError> {
     Ok(CompiledRule { uses_old, loops, size, rule: parsed, message })
 }
 
+/// The most levels of brackets in a rule.
+pub(super) const DEEPEST: usize = 100;
+
 fn parse(text: &str) -> Result<Expression, String> {
+    if depth(text) > DEEPEST {
+        return Err(format!("compilation failed: brackets are nested more than {DEEPEST} levels deep"));
+    }
     let parsed = Parser::default().enable_optional_syntax(true).parse(text);
     parsed.map_err(|errors| format!("compilation failed: {errors}"))
+}
+
+/// The number of nested levels of brackets in a text, those in strings included.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
 }
 
 impl CompiledRule {

@@ -16,6 +16,7 @@ use crate::schema::structural::{
     Schema, Violation,
     path::Path,
     rules::{
+        apart::apart,
         compile::{CompileError, parts},
         value::unescaped,
     },
@@ -76,6 +77,23 @@ impl RuleChecks {
 
 /// Adds the violations of the rules of one schema, and returns the costs of those that can be run.
 fn check(schema: &Schema, place: RulePlace<'_>, path: &Path<'_>, found: &mut Vec<Violation>) -> Vec<(usize, u64)> {
+    if schema.rules.is_empty() {
+        return Vec::new();
+    }
+    let checked = apart(|| {
+        let mut found = Vec::new();
+        let costs = check_all(schema, place, path, &mut found);
+        (costs, found)
+    });
+    let (costs, violations) = checked.unwrap_or_else(|| {
+        let at = path.field("x-kubernetes-validations");
+        (Vec::new(), vec![Violation::invalid(&at, "null", "compilation failed: a rule cannot be read")])
+    });
+    found.extend(violations);
+    costs
+}
+
+fn check_all(schema: &Schema, place: RulePlace<'_>, path: &Path<'_>, found: &mut Vec<Violation>) -> Vec<(usize, u64)> {
     let mut costs = Vec::new();
     for (index, rule) in schema.rules.iter().enumerate() {
         let list = path.field("x-kubernetes-validations");

@@ -3,9 +3,10 @@
 //! - **In:** the rules of a schema; a value, and the value that it replaces.
 //! - **Out:** violations in the words of kube-apiserver.
 //!
-//! `compile` reads a rule, `cost` checks its fields and estimates what it costs, `value` converts JSON for the interpreter. The
+//! `apart` runs all of it in a thread of its own, `compile` reads a rule, `cost` checks its fields and estimates what it costs, `value` converts JSON for the interpreter. The
 //! interpreter and the functions of Kubernetes are those of the crate `kube-cel`.
 
+mod apart;
 mod compile;
 mod cost;
 mod value;
@@ -15,10 +16,15 @@ use kube_cel::{
     cel::{Context, ExecutionError, Value as Cel, objects::OptionalValue, parser::Expression},
 };
 use serde_json::Value;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::schema::structural::{
-    Rule, Schema, Violation, check::field_path, lists::OlderItems, path::Path, rules::value::Resource, violation::shown,
+    Rule, Schema, Violation,
+    check::field_path,
+    lists::OlderItems,
+    path::Path,
+    rules::{apart::apart, value::Resource},
+    violation::shown,
 };
 
 pub(super) use crate::schema::structural::rules::{
@@ -26,10 +32,8 @@ pub(super) use crate::schema::structural::rules::{
     cost::{RuleChecks, RulePlace, most_items},
 };
 
-thread_local! {
-    /// The functions that rules can call. Registering them takes longer than most rules.
-    static FUNCTIONS: Context<'static> = functions();
-}
+/// The functions that rules can call. Registering them takes longer than most rules.
+static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(functions);
 
 /// The functions of the interpreter and of Kubernetes; `type`, `dyn` and `bool`, which the interpreter lacks.
 fn functions() -> Context<'static> {
@@ -67,10 +71,17 @@ pub(super) const ARE_RUN: bool = true;
 
 /// Adds the violations of the rules in a schema by an object.
 pub(super) fn run(schema: &Schema, object: &Value, old: Option<&Value>, path: &Path<'_>, found: &mut Vec<Violation>) {
-    FUNCTIONS.with(|functions| {
-        let mut run = Run { functions, found, is_over: false };
+    if !schema.has_rules {
+        return;
+    }
+    let violations = apart(|| {
+        let mut found = Vec::new();
+        let mut run = Run { functions: &FUNCTIONS, found: &mut found, is_over: false };
         run.node(schema, object, old, path, Place { resource: Resource::Root, is_unchanged: false });
+        found
     });
+    let failed = || vec![Violation::invalid(path, "null", "a rule cannot be evaluated for this object")];
+    found.extend(violations.unwrap_or_else(failed));
 }
 
 struct Run<'a> {

@@ -28,6 +28,8 @@ both_ways! {
     the_parts_of_a_rule_must_fit
     a_default_that_breaks_a_rule_is_refused
     an_expensive_object_is_refused_and_the_server_stays
+    a_deeply_nested_rule_is_run_or_refused
+    an_overflow_of_integers_is_refused
 }
 
 const MERGE: &str = "application/merge-patch+json";
@@ -519,4 +521,24 @@ async fn an_expensive_object_is_refused_and_the_server_stays(api: Api) {
     );
     assert_eq!(widgets.create(&api, "a", json!({"list": [5, 5]})).await.code, 201);
     widgets.forget(&api).await;
+}
+
+async fn a_deeply_nested_rule_is_run_or_refused(api: Api) {
+    let nested = |levels: usize| format!("{}true{}", "(".repeat(levels), ")".repeat(levels));
+    let rules = json!([{"rule": nested(30)}, {"rule": vec!["self.a"; 100].join(" + ") + " < 1000"}]);
+    let widgets = with_rules(&api, json!({"a": integer()}), rules).await;
+
+    let refused = widgets.refused(&api, json!({"a": 10})).await;
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    let spec = ruled(json!({"b": integer()}), json!([{"rule": nested(300)}]));
+    let refused = refused_spec(&api, spec).await;
+    assert!(refused[0].contains("compilation failed"), "{refused:?}");
+}
+
+async fn an_overflow_of_integers_is_refused(api: Api) {
+    let widgets = with_rules(&api, json!({"a": integer()}), json!([{"rule": "-self.a < 5"}])).await;
+
+    let refused = widgets.refused(&api, json!({"a": i64::MIN})).await;
+
+    assert_eq!(refused.len(), 1, "{refused:?}");
 }
